@@ -419,7 +419,9 @@ void limit_length(LoadedJob& loaded, const ModelSpec& model) {
   if (origin.kind != OriginKind::unset || length <= model.max_position_embeddings) return;
   if (model.rope.type == RopeType::dynamic || model.reads_source()) return;
   length = model.max_position_embeddings;
-  origin = {OriginKind::derived, {}, "the model's max_position_embeddings"};
+  const bool indexed = model.index_topk > 0 && length == model.index_topk;
+  origin = {OriginKind::derived, {},
+            indexed ? "the model's index_topk" : "the model's max_position_embeddings"};
 }
 
 void add_job_tokens(LoadedJob& loaded, ModelSpec& model) {

@@ -5,6 +5,7 @@
 #include "core/lib/base/text.h"
 #include "core/lib/text/chat_template.h"
 #include "core/model/families/family.h"
+#include "core/model/families/wrapper.h"
 #include "core/plan/machine/gpu_database.h"
 #include "core/plan/machine/profile.h"
 #include "providers/providers.h"
@@ -35,6 +36,14 @@ std::vector<Row> list_families() {
     return Row{family.name, family.architecture,
                family.gguf_architecture.empty() ? "" : "GGUF: " + family.gguf_architecture,
                family.described ? "family file: forge family show " + family.name : ""};
+  });
+}
+
+std::vector<Row> list_towers() {
+  return rows_of(wrappers(), [](const Wrapper& wrapper) {
+    std::vector<std::string> texts;
+    for (const WrappedText& text : wrapper.texts) texts.push_back(text.family);
+    return Row{wrapper.name, wrapper.architecture, "language model: " + join(texts, ", ")};
   });
 }
 
@@ -69,6 +78,7 @@ constexpr List kLists[] = {
      [] { return rows_of(profiles(), [](auto& p) { return Row{p.name, p.title}; }); },
      "hardware.profile: settings by kind of device"},
     {"families", list_families, "model families, with their architecture in config.json"},
+    {"towers", list_towers, "classes of models with towers, whose language model is trained"},
     {"gpus", list_gpus, "cards for --gpu: architecture, compute capability, memory"},
     {"templates",
      [] { return rows_of(bundled_templates(), [](auto& t) { return Row{std::string(t.name)}; }); },

@@ -255,6 +255,8 @@ GenerationStats write_texts(const Json& request, const Model& model, Decoder& de
   const SamplingConfig config = sampling_of(request);
   const auto prompts = request.at("prompts").get<Prompts>();
   for (const std::vector<int32_t>& prompt : prompts) check_ids(prompt, model.spec.vocab_size);
+  if (config.lookup_tokens > 0 && !decoder.forgets())
+    throw Error(ErrorKind::usage, "--lookup: a wrong guess cannot be taken back from the states of this model's delta rule").hint("leave out --lookup");
   std::optional<Constraint> constraint = constraint_of(request, config, prompts.size());
   const auto is_whole = [&](int64_t prompt) { return constraint && constraint->rule.must_end(constraint->texts[static_cast<size_t>(prompt)]); };
   // One line holds the tokens of a step: a reader that wakes for each of them takes a processor

@@ -33,6 +33,11 @@ SIZES = {
                    num_key_value_heads=4, tie_word_embeddings=False, architectures=["DeepseekV3ForCausalLM"], q_lora_rank=48,
                    kv_lora_rank=32, qk_nope_head_dim=24, qk_rope_head_dim=16, v_head_dim=32, moe_intermediate_size=128,
                    n_routed_experts=8, n_shared_experts=1, num_experts_per_tok=2, n_group=4, topk_group=2, first_k_dense_replace=1),
+    # Every other layer has a gated delta rule.
+    "delta": dict(vocab_size=4096, hidden_size=128, intermediate_size=384, num_hidden_layers=4, num_attention_heads=4,
+                  num_key_value_heads=2, tie_word_embeddings=False, architectures=["Qwen3_5ForCausalLM"], head_dim=32,
+                  linear_num_key_heads=2, linear_num_value_heads=4, linear_key_head_dim=32, linear_value_head_dim=40,
+                  linear_conv_kernel_dim=4, full_attention_interval=2),
     # Encoder-decoders, whose settings have other names (OTHER_NAMES).
     "t5": dict(vocab_size=4096, hidden_size=128, intermediate_size=384, num_hidden_layers=3, num_attention_heads=4, num_key_value_heads=4,
                tie_word_embeddings=True, architectures=["T5ForConditionalGeneration"], encoder_layers=3),
@@ -84,6 +89,23 @@ def deepseek_layer(config: dict, layer: int) -> tuple[dict, list]:
     for expert in range(experts):
         linears += gated(f"mlp.experts.{expert}.", inner, hidden)
     return vectors | {"mlp.gate.e_score_correction_bias": [experts]}, linears
+
+
+def delta_layer(config: dict, layer: int) -> tuple[dict, list]:
+    """Returns (vectors, linear layers) of a layer with a gated delta rule, or with gated attention."""
+    hidden, head, heads = config["hidden_size"], config["head_dim"], config["num_attention_heads"]
+    if (layer + 1) % config["full_attention_interval"] == 0:
+        kv = head * config["num_key_value_heads"]
+        linears = [("self_attn.q_proj", 2 * head * heads, hidden), ("self_attn.k_proj", kv, hidden), ("self_attn.v_proj", kv, hidden),
+                   ("self_attn.o_proj", hidden, head * heads)]
+        return {f"self_attn.{norm}.weight": [head] for norm in ("q_norm", "k_norm")}, linears + mlp(config)
+    rule, value = config["linear_num_value_heads"], config["linear_value_head_dim"]
+    mixed = 2 * config["linear_num_key_heads"] * config["linear_key_head_dim"] + rule * value
+    linears = [("in_proj_qkv", mixed, hidden), ("in_proj_z", rule * value, hidden), ("in_proj_a", rule, hidden), ("in_proj_b", rule, hidden),
+               ("out_proj", hidden, rule * value)]
+    vectors = {"conv1d.weight": [mixed, 1, config["linear_conv_kernel_dim"]], "A_log": [rule], "dt_bias": [rule], "norm.weight": [value]}
+    return ({f"linear_attn.{name}": shape for name, shape in vectors.items()},
+            [(f"linear_attn.{name}", *sizes) for name, *sizes in linears] + mlp(config))
 
 
 def qwen3_moe_mlp(config: dict) -> list:
@@ -158,8 +180,9 @@ def shapes(config: dict) -> dict:
             found |= gpt_oss_shapes(config, at)
         if config.get("architectures") == ["Qwen3MoeForCausalLM"]:
             found |= {f"{at}self_attn.{norm}.weight": [head] for norm in ("q_norm", "k_norm")}
-        if config.get("architectures") == ["DeepseekV3ForCausalLM"]:
-            vectors, linears = deepseek_layer(config, layer)
+        own = {"DeepseekV3ForCausalLM": deepseek_layer, "Qwen3_5ForCausalLM": delta_layer}.get(config.get("architectures", [""])[0])
+        if own:
+            vectors, linears = own(config, layer)
             found |= {at + name: shape for name, shape in vectors.items()}
         for name, out, width in linears:
             found[f"{at}{name}.weight"] = [out, width]

@@ -255,7 +255,7 @@ def main() -> int:
     parser.add_argument("--provider", nargs="+", default=PROVIDERS, choices=PROVIDERS)
     parser.add_argument("--write", type=Path)
     args = parser.parse_args()
-    sizes = ["tiny", "2m", "window", "gemma2", "experts", "sinks", "latent", "t5", "bart"] if args.fast else args.sizes
+    sizes = ["tiny", "2m", "window", "gemma2", "experts", "sinks", "latent", "delta", "t5", "bart"] if args.fast else args.sizes
     cells = []
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)

@@ -10,7 +10,9 @@
 // and bytes (op_record.h). Knows neither tensors nor devices, and no kind of op.
 #include <algorithm>
 #include <cstdint>
+#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/graph/route_rule.h"
@@ -43,15 +45,21 @@ struct Value {
   std::vector<ValueId> of;  // what it consists of, where no op writes it as a whole
 };
 
-// A vector is a parameter [out] under the module's own name; experts are all of a layer's matrices
-// [experts, in, out] in one tensor of that name, with biases [experts, out].
-enum class ModuleKind { embedding, norm, linear, head, vector, experts };
+// A vector is a parameter [out] under the module's own name, or a matrix [in, out] if it has an
+// `in`; a filter is one for each channel, out, of `in` taps: [out, 1, in]; experts are all of a
+// layer's matrices in one tensor of that name, [experts, in, out] or, as out_first says, [experts,
+// out, in], with biases [experts, out].
+enum class ModuleKind { embedding, norm, linear, head, vector, experts, filter };
 
 // Purpose of a linear layer. Routers keep their precision; one that is a bare parameter in
 // transformers is no layer to PEFT. transformers 4 quantised routers with every other linear layer;
 // transformers 5 makes them bare parameters, which bitsandbytes leaves alone. turned_experts are
 // joined experts whose inputs PEFT takes for outputs (Llama 4): its A and B change places.
 enum class LinearUse { layer, router, bare_router, turned_experts };
+
+// First values of a weight that is drawn: by the rule of its kind; ones; or logarithms of numbers
+// between 0.01 and 16, which are the rates of a delta rule's decays.
+enum class FirstValues { usual, ones, log_rates };
 
 // A module with weights, and what of it is trained; or a row of modules that are equal but for a
 // number in their names, as those of a layer's experts are.
@@ -63,7 +71,9 @@ struct ModuleUse {
   bool bias = false;
   LinearUse use = LinearUse::layer;
   int64_t experts = 0;    // in one tensor
+  bool out_first = false; // experts: a matrix is [out, in], as a linear layer's
   bool constant = false;  // never trained
+  FirstValues first = FirstValues::usual;
   int64_t rank = 0;      // of its adapter; 0: none
   std::string adapter;   // what that is called; empty: as the path
   bool dora = false;     // which has a magnitude
@@ -88,18 +98,21 @@ struct OpRecord;
 using OpKind = const OpRecord*;
 
 // clamped: gpt-oss's, (min(max(up, −limit), limit) + 1) · g σ(alpha g) with g = min(gate, limit)
-enum class GateKind { silu, gelu_tanh, clamped };
-enum class ActivationKind { gelu, gelu_tanh, relu };
+enum class GateKind { silu, gelu_tanh, clamped, sigmoid };
+enum class ActivationKind { gelu, gelu_tanh, relu, relu2, clamp };
 
 // Tokens that a query sees: those up to its own; all of its own text, in an encoder; or what the
 // encoder made of its text's source.
 enum class Sight { causal, whole, source };
 
+// Widths of parts of a row, side by side, and a factor for each.
+using PartFactors = std::vector<std::pair<int64_t, double>>;
+
 // Numbers of an op; those its kind does not name keep their defaults.
 struct Attributes {
-  double eps = 0, weight_offset = 0;              // norm; layer_norm: eps
+  double eps = 0, weight_offset = 0;              // norm, layer_norm
   double scale = 1, softcap = 0;                  // attention, embed, scale (scale), head (softcap)
-  int64_t heads = 0, kv_heads = 0, head_dim = 0;  // attention, rope, regroup, latent_heads, trim_heads; norm: head_dim
+  int64_t heads = 0, kv_heads = 0, head_dim = 0;  // attention, rope, regroup, latent_heads, trim_heads, split_groups; norm: head_dim
   int64_t rope_dim = 0, value_dim = 0;            // latent_heads, trim_heads: features of a head that are turned, and of its values
   int64_t frozen_row = -1;                        // embed: gets no gradient; −1: none
   bool by_position = false;                       // embed: a row for each position, not for each token
@@ -108,13 +121,20 @@ struct Attributes {
   int64_t chunk = 0;                              // attention: texts are cut into chunks of so many tokens, which see themselves; 0: not
   Sight sight = Sight::causal;                    // attention
   int64_t position_distance = 0;                  // attention, with a bias by position: tokens apart that count alike; 0: no bias
+  bool alibi = false;                             // attention: scores grow with the keys' positions
   bool interleaved = false;                       // rope: features 2i and 2i + 1 are a pair, not the halves' i-th
   bool window_angles = false;                     // rope: by ModelSpec::window_rope
   bool grown_queries = false;                     // rope: q by the tables of ModelSpec::query_growth
+  int64_t key_dim = 0;                            // delta_rule: features of a head of q and k; with heads, kv_heads (of q and k), value_dim
+  double least_step = 0;                          // step_gates
+  std::shared_ptr<const PartFactors> factors;     // scale_parts
+  bool head_weights = false;                      // norm: each head has weights of its own
+  bool silu = false;                              // short_conv: follows
   GateKind gate = GateKind::silu;
   double gate_limit = 0, gate_alpha = 1;          // glu, clamped
   int64_t gate_half = 0;                          // glu of one input: so many gates, then as many values; 0: gate and up are inputs
   ActivationKind activation = ActivationKind::gelu;
+  double limit = 0;                               // activation, clamp
   RouteRule route;                                // route, dispatch, expert_linear, combine
   bool fused_head = false;  // head, evaluate: by kernels/lm_head, without logits
   bool accumulate = false;  // adds to its last input instead of writing; in its place, but for a linear

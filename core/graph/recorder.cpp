@@ -60,7 +60,7 @@ Op& Recorder::push(OpKind kind, std::vector<ValueId> in, std::vector<ValueId> ou
   return graph.ops.back();
 }
 
-std::vector<ValueId> Recorder::split_all(ValueId x, const std::vector<int64_t>& widths) {
+std::vector<ValueId> Recorder::split(ValueId x, const std::vector<int64_t>& widths) {
   std::vector<ValueId> parts;
   int64_t column = graph.value(x).column;
   for (int64_t width : widths) {

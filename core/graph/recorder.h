@@ -64,8 +64,10 @@ class Recorder {
   // Returns columns of x, from the first on.
   template <size_t N>
   std::array<ValueId, N> split(ValueId x, const int64_t (&widths)[N]) {
-    return first<N>(split_all(x, {widths, widths + N}));
+    return first<N>(split(x, std::vector<int64_t>(widths, widths + N)));
   }
+
+  std::vector<ValueId> split(ValueId x, const std::vector<int64_t>& widths);
 
   Graph take() { return std::move(graph); }
 
@@ -74,6 +76,7 @@ class Recorder {
   Graph graph;
   const ModuleTraining training;
   const ValueType stream;
+  std::vector<ValueId> layer_inputs;  // by layer: what it reads beside the stream; empty: nothing
 
   // Returns the number of a module of the list, which is added if it is new.
   int32_t module_at(const std::string& name, ModuleKind kind, int64_t in, int64_t out, bool bias = false);
@@ -100,8 +103,6 @@ class Recorder {
   }
 
  private:
-  std::vector<ValueId> split_all(ValueId x, const std::vector<int64_t>& widths);
-
   std::unordered_map<std::string, int32_t> index_;  // of modules, by path
   std::string prefix_;
   int64_t layer_ = -1;

@@ -2,7 +2,10 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
+
 #include "core/data/batch/text_groups.h"
+#include "core/lib/base/error.h"
 #include "core/model/dtype.h"
 
 namespace forge {
@@ -64,18 +67,32 @@ SourceTensors source_tensors(const Batch& batch, const ModelSpec& spec, c10::Dev
   return source;
 }
 
+// Refuses a text that is longer than what an indexer chooses of it.
+void require_whole_texts(const Batch& batch, const ModelSpec& spec) {
+  if (spec.index_topk == 0 || batch.positions.empty()) return;
+  const int64_t longest = 1 + *std::max_element(batch.positions.begin(), batch.positions.end());
+  if (longest <= spec.index_topk) return;
+  throw Error(ErrorKind::job,
+              "a text has " + std::to_string(longest) + " tokens, and of more than index_topk, " +
+                  std::to_string(spec.index_topk) + ", " + spec.architecture +
+                  " attends only to those that its indexer chooses, which forge does not compute")
+      .hint("use shorter texts, or generate fewer tokens");
+}
+
 }  // namespace
 
 BatchTensors to_tensors(const Batch& batch, const ModelSpec& spec, c10::ScalarType type, c10::Device device) {
+  require_whole_texts(batch, spec);
   BatchTensors out;
   out.tokens = batch.tokens();
   out.token_ids = to_device(batch.token_ids, at::kLong, device);
   const auto there = [&](const RopeTables& tables) {
     return RopeTables{to_device(tables.cos, type, device), to_device(tables.sin, type, device)};
   };
-  const RopeTables angles = rope_tables(spec, spec.rope, batch.positions, batch.cu_seqlens);
+  const RopeTables angles = rope_tables(spec, spec.rope, spec.rotary_dim(), batch.positions, batch.cu_seqlens);
   out.rope = there(angles);
-  if (spec.window_rope_theta > 0) out.window_rope = there(rope_tables(spec, spec.window_rope(), batch.positions, batch.cu_seqlens));
+  if (spec.window_rope_theta > 0)
+    out.window_rope = there(rope_tables(spec, spec.window_rope(), spec.window_rotary_dim(), batch.positions, batch.cu_seqlens));
   if (spec.query_growth > 0) out.grown_rope = there(grown_tables(spec, angles, batch.positions));
   if (spec.learned_positions) out.position_ids = to_device(batch.positions, at::kLong, device);
   out.cu_seqlens = batch.cu_seqlens;

@@ -39,6 +39,8 @@ class Decoder {
   // Takes back a sequence's last tokens, fewer than it had before the latest call and what that
   // added.
   virtual void forget(int64_t sequence, int64_t tokens) = 0;
+  // False for a model whose states cannot take tokens back.
+  virtual bool forgets() const { return true; }
 
   // Lets `to`, which is empty, go on from the same tokens as `from`: completions of one prompt read
   // it once.
@@ -46,7 +48,7 @@ class Decoder {
 
   virtual void release(int64_t sequence) = 0;
 
-  // Returns the bytes that keys and values take now.
+  // Returns the bytes that keys, values and states take now.
   virtual int64_t cache_bytes() const = 0;
 };
 

@@ -10,6 +10,7 @@
 #include "kernels/activation/activation_op.h"
 #include "kernels/attention/attention_op.h"
 #include "kernels/call/functions.h"
+#include "kernels/delta_rule/delta_rule.h"
 #include "kernels/dora/dora_op.h"
 #include "kernels/embedding/embedding_op.h"
 #include "kernels/experts/expert_linear_op.h"
@@ -23,6 +24,8 @@
 #include "kernels/rope/rope.h"
 #include "kernels/rope/rope_op.h"
 #include "kernels/rows/rows_op.h"
+#include "kernels/short_conv/short_conv.h"
+#include "kernels/short_conv/short_conv_op.h"
 #include "kernels/swiglu/glu_op.h"
 #include "kernels/swiglu/swiglu.h"
 
@@ -42,7 +45,7 @@ Tensors embed(const OpCall& c, const Tensors&) {
   return {c.op.attributes.scale == 1 ? rows : rows * rounded(c.op.attributes.scale, c.type)};
 }
 
-// Cuts what one module made into the values that later ops read.
+// Cuts what one module made, or an op without modules, into the values that later ops read.
 Tensors columns(const OpCall& c, const at::Tensor& whole) {
   Tensors parts;
   int64_t column = 0;
@@ -74,12 +77,16 @@ Tensors dora(const OpCall& c, const Tensors& in) {
 // Normalizes each head by itself if the weight is as wide as a head.
 Tensors norm(const OpCall& c, const Tensors& in) {
   const Attributes& a = c.op.attributes;
-  return {rms_norm(in[0].reshape({-1, a.head_dim}), *c.module().vector, a.eps, a.weight_offset, c.type).view(in[0].sizes())};
+  const at::Tensor& weight = *c.module().vector;
+  const int64_t heads = a.head_weights ? weight.numel() / a.head_dim : 1;
+  return {rms_norm(in[0].reshape({-1, heads, a.head_dim}), weight.view({heads, a.head_dim}), a.eps, a.weight_offset, c.type).view(in[0].sizes())};
 }
 
 Tensors layer_norm(const OpCall& c, const Tensors& in) {
+  const Attributes& a = c.op.attributes;
+  if (c.op.modules.empty()) return {forge::layer_norm(in[0], {}, {}, a.eps, c.type)};
   const at::Tensor bias = c.module().vector_bias ? *c.module().vector_bias : at::Tensor();
-  return {forge::layer_norm(in[0], *c.module().vector, bias, c.op.attributes.eps, c.type)};
+  return {forge::layer_norm(in[0], *c.module().vector, bias, a.eps, c.type, a.weight_offset)};
 }
 
 Tensors regroup(const OpCall& c, const Tensors& in) {
@@ -104,12 +111,38 @@ Tensors latent_heads(const OpCall& c, const Tensors& in) {
           at::constant_pad_nd(kv[1], {0, a.head_dim - a.value_dim}).flatten(1)};
 }
 
+Tensors split_groups(const OpCall& c, const Tensors& in) {
+  const Attributes& a = c.op.attributes;
+  Tensors parts = in[0].reshape({in[0].size(0), a.heads, -1}).split_with_sizes({a.head_dim, a.head_dim, a.value_dim, a.value_dim}, 2);
+  for (at::Tensor& part : parts) part = part.flatten(1);
+  const at::Tensor whole = at::cat(parts, 1);
+  return c.op.parts.empty() ? Tensors{whole} : columns(c, whole);
+}
+
+Tensors scale_parts(const OpCall& c, const Tensors& in) {
+  const at::Tensor whole = scaled_parts(in[0], *c.op.attributes.factors);
+  return c.op.parts.empty() ? Tensors{whole} : columns(c, whole);
+}
+Tensors short_conv(const OpCall& c, const Tensors& in) {
+  const at::Tensor bias = c.module().vector_bias ? *c.module().vector_bias : at::Tensor();
+  const at::Tensor whole = forge::short_conv(in[0], *c.module().vector, bias, c.op.attributes.silu, c.batch.cu_seqlens);
+  return c.op.parts.empty() ? Tensors{whole} : columns(c, whole);
+}
+
 Tensors route(const OpCall& c, const Tensors& in) {
   const at::Tensor correction = c.op.modules.empty() ? at::Tensor() : *c.module().vector;
   const Routed routed = forge::route(in[0], c.op.attributes.route, correction);
   Tensors results{routed.weights, routed.order, routed.ends};
   if (c.op.attributes.route.balance) results.push_back(routed.probability);
   return results;
+}
+
+// `in` are weights [tokens, experts of each], the place of each row in them, and where the experts'
+// rows end, on the host.
+Tensors scale_weights(const OpCall& c, const Tensors& in) {
+  const at::Tensor rows = at::arange(in[1].size(0), at::kLong);
+  const at::Tensor experts = at::empty_like(in[1]).index_put({in[1]}, at::bucketize(rows, in[2], /*out_int32=*/false, /*right=*/true).to(in[1].device()));
+  return {in[0] * c.module().vector->to(at::kFloat).index_select(0, experts).view(in[0].sizes())};
 }
 
 Tensors glu(const OpCall& c, const Tensors& in) {
@@ -124,7 +157,8 @@ Tensors glu(const OpCall& c, const Tensors& in) {
 
 Tensors activated(const OpCall& c, const Tensors& in) {
   const ActivationKind kind = c.op.attributes.activation;
-  return {kind == ActivationKind::relu ? at::relu(in[0]) : activation(in[0], function_of(kind))};
+  if (kind == ActivationKind::relu) return {at::relu(in[0])};
+  return {activation(in[0], function_of(kind), c.op.attributes.limit)};
 }
 
 // Returns the dropout keys of rows that tokens were copied to. `tokens` is on the host.
@@ -149,7 +183,9 @@ std::vector<int64_t> counts_of(const at::Tensor& ends) {
 // in the backward.
 Tensors expert_linear(const OpCall& c, const Tensors& in) {
   const std::vector<int64_t> counts = counts_of(in[1]);
-  if (c.graph.module(c.op).experts > 0) return {forge::joined_linear(*c.module().linear, in[0], counts)};
+  const ModuleUse& use = c.graph.module(c.op);
+  if (use.experts > 0)
+    return {forge::joined_linear(*c.module().linear, in[0], counts, use.out_first)};
   bool drops = false;
   for (size_t expert = 0; expert < c.op.modules.size(); ++expert) drops |= c.module(expert).linear->dropout > 0;
   const RowKeys* all = drops ? c.batch.dropout_rows() : nullptr;
@@ -184,7 +220,11 @@ constexpr Row kOps[] = {
     {&ops::gather, [](const OpCall& c, const Tensors& in) -> Tensors { return {in[0].index_select(0, c.batch.loss_positions)}; }},
     {&ops::add, [](const OpCall&, const Tensors& in) -> Tensors { return {in[0] + in[1]}; }},  // in the wider type
     {&ops::cast, [](const OpCall& c, const Tensors& in) -> Tensors { return {in[0].to(c.type)}; }},
-    {&ops::scale, [](const OpCall& c, const Tensors& in) -> Tensors { return {in[0] * c.op.attributes.scale}; }},
+    {&ops::scale,
+     [](const OpCall& c, const Tensors& in) -> Tensors {
+       return {c.op.modules.empty() ? in[0] * c.op.attributes.scale : in[0] * *c.module().vector};
+     }},
+    {&ops::scale_parts, scale_parts},
     {&ops::norm, norm},
     {&ops::unit_norm,
      [](const OpCall& c, const Tensors& in) -> Tensors {
@@ -202,9 +242,26 @@ constexpr Row kOps[] = {
     {&ops::trim_heads,
      [](const OpCall& c, const Tensors& in) -> Tensors { return {heads(c, in[0]).narrow(2, 0, c.op.attributes.value_dim).flatten(1)}; }},
     {&ops::regroup, regroup},
+    {&ops::split_groups, split_groups},
+    {&ops::short_conv, short_conv},
+    {&ops::delta_gates,
+     [](const OpCall& c, const Tensors& in) -> Tensors { return {delta_gates(in[0], in[1], *c.module(0).vector, *c.module(1).vector)}; }},
+    {&ops::delta_rule,
+     [](const OpCall& c, const Tensors& in) -> Tensors {
+       return {delta_rule(in[0], in[1], in[2], in[3], delta_heads_of(c.op.attributes), c.batch.cu_seqlens)};
+     }},
+    {&ops::step_gates,
+     [](const OpCall& c, const Tensors& in) -> Tensors {
+       return {step_gates(in[0], *c.module(0).vector, *c.module(1).vector, c.op.attributes.least_step)};
+     }},
+    {&ops::state_space,
+     [](const OpCall& c, const Tensors& in) -> Tensors {
+       return {delta_rule(in[0], in[1], in[2], in[3], delta_heads_of(c.op.attributes), c.batch.cu_seqlens, nullptr, *c.module(0).vector)};
+     }},
     {&ops::activation, activated},
     {&ops::gate_rows, [](const OpCall&, const Tensors& in) -> Tensors { return {in[0] * at::sigmoid(in[1])}; }},
     {&ops::route, route},
+    {&ops::scale_weights, scale_weights},
     {&ops::dispatch, [](const OpCall&, const Tensors& in) -> Tensors { return {forge::dispatch(in[0], in[1])}; }},
     {&ops::expert_linear, expert_linear},
     {&ops::combine, [](const OpCall&, const Tensors& in) -> Tensors { return {forge::combine(in[0], in[1], in[2])}; }},
@@ -234,6 +291,7 @@ void run_op(ForwardRun& run, const Op& op) {
     for (ValueId id : op.in) in.push_back(value(id));
   }
   Tensors made = computed(call, in);
+  if (made.size() == 1 && op.parts.size() > 1) made = columns(call, made[0]);
   const std::vector<ValueId>& results = op.parts.empty() ? op.out : op.parts;
   for (size_t i = 0; i < made.size(); ++i) value(results[i]) = std::move(made[i]);
 }
@@ -249,7 +307,7 @@ std::vector<at::Tensor> computed(const OpCall& call, const std::vector<at::Tenso
 AttentionRule rule_of_attention(const OpCall& call) {
   const Attributes& a = call.op.attributes;
   AttentionRule rule{.scale = a.scale, .softcap = a.softcap, .window = a.window};
-  rule.causal = a.sight == Sight::causal;
+  rule.causal = a.sight == Sight::causal, rule.alibi = a.alibi;
   if (a.position_distance > 0)
     rule.position_table = *call.module().vector, rule.position_distance = a.position_distance;
   else if (!call.op.modules.empty())
@@ -266,6 +324,13 @@ at::Tensor rows_read(const Op& embed, bool source, const BatchTensors& batch) {
   if (!embed.attributes.by_position) return source ? batch.source.token_ids : batch.token_ids;
   const at::Tensor& positions = source ? batch.source.position_ids : batch.position_ids;
   return embed.attributes.position_offset == 0 ? positions : positions + embed.attributes.position_offset;
+}
+
+at::Tensor scaled_parts(const at::Tensor& x, const PartFactors& factors) {
+  std::vector<at::Tensor> parts;
+  int64_t column = 0;
+  for (const auto& [width, factor] : factors) parts.push_back(x.narrow(1, column, width) * factor), column += width;
+  return at::cat(parts, 1);
 }
 
 double rounded(double scale, c10::ScalarType type) {

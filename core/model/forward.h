@@ -36,6 +36,8 @@ struct OpCall {
 // order; of dora, what each module made. Differentiable in `in` and the modules' tensors.
 std::vector<at::Tensor> computed(const OpCall& call, const std::vector<at::Tensor>& in);
 AttentionRule rule_of_attention(const OpCall& call);
+// Returns x [tokens, Σ widths] with each part multiplied by its factor.
+at::Tensor scaled_parts(const at::Tensor& x, const PartFactors& factors);
 
 struct ForwardRun {
   const Graph& graph;

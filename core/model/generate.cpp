@@ -34,6 +34,7 @@ class Generation {
     FORGE_CHECK(config.streams.empty() || config.streams.size() == texts, "a stream for each text");
     FORGE_CHECK(config.limits.empty() || config.limits.size() == texts, "a limit for each text");
     FORGE_CHECK(config.lookup_tokens == 0 || !events.restrict, "what may come next is known only of the next token");
+    FORGE_CHECK(config.lookup_tokens == 0 || decoder.forgets(), "wrong guesses cannot be taken back from states");
     FORGE_CHECK(!kept || texts == 1, "tokens are kept of one text");
     for (int64_t slot = room.sequences; slot-- > 0;) free_.push_back(slot);
     for (const auto& stop : config.stop_sequences) longest_stop_ = std::max(longest_stop_, stop.size());
@@ -94,7 +95,8 @@ class Generation {
   NewTokens not_kept(const std::vector<int32_t>& prompt) {
     std::vector<int32_t>& held = kept_->ids;
     const auto same = std::mismatch(held.begin(), held.end(), prompt.begin(), prompt.end()).first - held.begin();
-    const auto common = std::min(same, static_cast<std::ptrdiff_t>(prompt.size()) - 1);
+    auto common = std::min(same, static_cast<std::ptrdiff_t>(prompt.size()) - 1);
+    if (!decoder_.forgets() && common < static_cast<std::ptrdiff_t>(held.size())) common = 0;
     if (common == 0)
       decoder_.release(0);
     else

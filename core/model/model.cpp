@@ -35,6 +35,7 @@ LinearSpec* find_linear(Model& model, const std::string& module) {
 at::Tensor* find_weight(Model& model, const std::string& name) {
   if (name == embedding_name(model.spec)) return &model.embedding;
   if (name == head_name(model.spec)) return &model.head;
+  if (model.spec.head_bias && name == head_bias_name(model.spec)) return &model.head_bias;
   if (auto vector = model.norms.find(name); vector != model.norms.end()) return &vector->second;
   if (LinearSpec* experts = find_linear(model, name)) return &experts->weight;
   constexpr std::string_view kExpertsBias = "_bias";
@@ -120,7 +121,7 @@ Held held_names(const BaseStorage& storage, const TensorFile& file) {
       held.quantized.insert(parameter.name);
     if (parameter.quantized && storage.quantization != Quantization::none)
       held.quantized.insert(parameter.name);
-    else if (storage.frozen && !parameter.trainable && parameter.shape.size() >= 2)
+    else if (storage.frozen && !parameter.trainable && parameter.shape.size() >= 2 && parameter.role != Role::filter)
       held.frozen.insert(parameter.name);
   }
   // A trained copy starts from the exact values.
@@ -352,9 +353,10 @@ Model empty_model(const ModelSpec& spec, c10::ScalarType type, c10::Device devic
   Model model{.spec = spec, .type = type, .device = device};
   for (const ModuleUse& module : modules_of(spec)) {
     if (module.kind == ModuleKind::linear || module.kind == ModuleKind::experts) model.linears[module.path];
-    if (module.kind == ModuleKind::norm || module.kind == ModuleKind::vector) model.norms[module.path];
+    const bool filter = module.kind == ModuleKind::filter;
+    if (module.kind == ModuleKind::norm || module.kind == ModuleKind::vector || filter) model.norms[module.path];
     if (module.kind == ModuleKind::embedding && module.path + ".weight" != embedding_name(spec)) model.tables[module.path];
-    if (module.kind == ModuleKind::norm && module.bias) model.norm_biases[module.path];
+    if ((module.kind == ModuleKind::norm || filter) && module.bias) model.norm_biases[module.path];
   }
   return model;
 }

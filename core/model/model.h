@@ -23,6 +23,7 @@ struct Model {
   at::Tensor embedding;                      // [vocab, hidden]
   std::map<std::string, at::Tensor> tables;  // other embeddings, of positions and distances, by module path; [rows, width]
   at::Tensor head;                           // [vocab, hidden]; the embedding itself when tied
+  at::Tensor head_bias;                      // [vocab]; undefined without one
   QuantizedWeight head_blocks;               // the head as a GGUF holds it, beside `head`: BaseStorage::stored_blocks
   std::map<std::string, LinearSpec> linears; // by module path: "model.layers.0.self_attn.q_proj"; joined experts too
   std::map<std::string, at::Tensor> norms;   // weights and other vectors, by module path; [width]

@@ -68,11 +68,17 @@ void apply_longrope(const RopeSpec& rope, int64_t sequence_length, std::vector<d
                          std::pow(static_cast<float>(rope.theta), static_cast<float>(2 * i) / dim));
 }
 
-// Returns the radians per position [rotary_dim / 2]. `sequence_length` matters to dynamic NTK,
+// Proportional: as many of a whole head's frequencies turn as the factor says, and the others rest.
+void apply_proportional(const RopeSpec& rope, int64_t dim, std::vector<double>& inverse) {
+  const auto turned = static_cast<size_t>(rope.partial_rotary_factor * static_cast<double>(dim) / 2);
+  for (size_t i = 0; i < inverse.size(); ++i)
+    inverse[i] = i < turned ? inverse[i] / rope.factor : 0;
+}
+
+// Returns the radians per position [dim / 2]. `sequence_length` matters to dynamic NTK,
 // whose base grows with sequences past the trained length, and to LongRoPE, which has other factors
 // past it.
-std::vector<double> rope_frequencies(const ModelSpec& spec, const RopeSpec& rope, int64_t sequence_length) {
-  const int64_t dim = spec.rotary_dim();
+std::vector<double> rope_frequencies(const ModelSpec& spec, const RopeSpec& rope, int64_t dim, int64_t sequence_length) {
   double theta = rope.theta;
   if (rope.type == RopeType::dynamic) {
     // transformers uses the model's maximum length, whatever original length the file states.
@@ -87,22 +93,23 @@ std::vector<double> rope_frequencies(const ModelSpec& spec, const RopeSpec& rope
   if (rope.type == RopeType::llama3) apply_llama3(rope, inverse);
   if (rope.type == RopeType::yarn) apply_yarn(rope, dim, inverse);
   if (rope.type == RopeType::longrope) apply_longrope(rope, sequence_length, inverse);
+  if (rope.type == RopeType::proportional) apply_proportional(rope, dim, inverse);
   return inverse;
 }
 
 }  // namespace
 
-RopeTables rope_tables(const ModelSpec& spec, const RopeSpec& rope, const std::vector<int32_t>& positions,
+RopeTables rope_tables(const ModelSpec& spec, const RopeSpec& rope, int64_t rotary_dim, const std::vector<int32_t>& positions,
                        const std::vector<int32_t>& cu_seqlens) {
-  int64_t half = spec.rotary_dim() / 2, tokens = static_cast<int64_t>(positions.size());
+  int64_t half = rotary_dim / 2, tokens = static_cast<int64_t>(positions.size());
   at::Tensor cos = at::empty({tokens, half}, at::kFloat), sin = at::empty({tokens, half}, at::kFloat);
-  std::vector<double> frequencies = rope_frequencies(spec, rope, 0);
+  std::vector<double> frequencies = rope_frequencies(spec, rope, rotary_dim, 0);
   const double factor = rope_attention_factor(rope);  // YaRN's and LongRoPE's
   const bool by_length = rope.type == RopeType::dynamic || rope.type == RopeType::longrope;
   for (size_t s = 0; s + 1 < cu_seqlens.size(); ++s) {
     int64_t end = cu_seqlens[s + 1];
     if (end == cu_seqlens[s]) continue;
-    if (by_length) frequencies = rope_frequencies(spec, rope, positions[end - 1] + 1);
+    if (by_length) frequencies = rope_frequencies(spec, rope, rotary_dim, positions[end - 1] + 1);
     for (int64_t t = cu_seqlens[s]; t < end; ++t) {
       float* c = cos.data_ptr<float>() + t * half;
       float* n = sin.data_ptr<float>() + t * half;

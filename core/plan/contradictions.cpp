@@ -110,9 +110,25 @@ void add_faults_of_job(const Job& job, const ModelSpec& model, const Device& dev
     faults.push_back({"optimizer.offload", "host: " + why + "; write auto or none"});
 }
 
+// Adds a text of which an indexer would choose a part.
+void add_fault_of_index(const Setup& plan, std::vector<KeyFault>& faults) {
+  const ModelSpec& model = plan.model;
+  if (model.index_topk == 0 || plan.train.longest <= model.index_topk) return;
+  const std::string most = format_count(model.index_topk);
+  faults.push_back({"data.max_length", "an example has " + format_count(plan.train.longest) +
+                                           " tokens, and of a text of more than index_topk, " +
+                                           most + ", " + model.architecture +
+                                           " attends only to those that its indexer chooses, which "
+                                           "forge does not compute; set it to " +
+                                           std::to_string(model.index_topk) + ", or leave it out"});
+}
+
 void add_faults_of_data(const Setup& plan, std::vector<KeyFault>& faults) {
+  add_fault_of_index(plan, faults);
   // An encoder-decoder's sources and answers are each held to this limit when they are made.
-  if (!plan.model.reads_source() && plan.train.longest > plan.model.max_position_embeddings && plan.model.rope.type != RopeType::dynamic)
+  if (plan.model.index_topk == 0 && !plan.model.reads_source() &&
+      plan.train.longest > plan.model.max_position_embeddings &&
+      plan.model.rope.type != RopeType::dynamic)
     faults.push_back({"data.max_length", "an example has " + format_count(plan.train.longest) +
                                              " tokens, the model has " +
                                              format_count(plan.model.max_position_embeddings) +

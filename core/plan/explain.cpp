@@ -213,6 +213,9 @@ Table model_rows(const Plan& plan) {
   if (!m.wrapper.empty())
     rows.push_back({"towers", "left untouched in the file, and not counted: only the language model is trained, on text" +
                                   std::string(all_linear ? "; peft's all-linear adapts the towers' linear layers too" : "")});
+  if (m.index_topk > 0)
+    rows.push_back({"indexer", "chooses every token of a text of up to " + format_count(m.index_topk) +
+                                   " tokens, so it is not computed and its weights are not trained; longer texts are refused"});
   for (const TargetMatch& match : plan.targets)
     rows.push_back({"adapter target", match.target + ": " + format_count(match.modules) + " linear layers" + peft_text(match)});
   const std::vector<ModuleUse> trained =

@@ -76,7 +76,7 @@ NamedTensors weights_of(const TrainableSet& trainables) {
 NamedTensors model_weights(const Session& session) {
   NamedTensors weights = weights_of(*session.trainables);
   for (size_t i = 0; i < weights.size(); ++i)
-    if (stored_transposed(session.plan.model, session.trainables->items()[i].parameter)) weights[i].second = weights[i].second.t();
+    if (stored_transposed(session.plan.model, session.trainables->items()[i].parameter)) weights[i].second = weights[i].second.mT();
   for (const auto& constant : constant_weights(session.model)) weights.push_back(constant);
   return weights;
 }

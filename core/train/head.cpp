@@ -68,7 +68,8 @@ std::vector<double> host_doubles(const at::Tensor& values) {
 at::Tensor Head::score_weight() const { return (trained_ ? trained_->master : model_.head.detach()).to(at::kFloat); }
 
 HeadMemory Head::memory(const HeadRows& rows) const {
-  return {.scratch = rows.scratch, .d_hidden = rows.d_rows, .softcap = model_.spec.logit_softcap};
+  return {.scratch = rows.scratch, .d_hidden = rows.d_rows, .softcap = model_.spec.logit_softcap, .bias = bias(),
+          .bias_grad = bias_ ? bias_->grad : at::Tensor()};
 }
 
 TokenOutputs Head::numbers(const HeadRows& rows, const BatchTensors& batch, const TokenNeeds& needs) {
@@ -77,7 +78,7 @@ TokenOutputs Head::numbers(const HeadRows& rows, const BatchTensors& batch, cons
   const bool logp_alone = !needs.logsumexp && !needs.mean_logit && !needs.entropy && !needs.top1 && needs.temperature == 1;
   if (!rows.fused || !logp_alone)
     return head_forward(rows.rows, weight(), batch.loss_targets, needs,
-                        {.scratch = rows.scratch, .softcap = model_.spec.logit_softcap});
+                        {.scratch = rows.scratch, .softcap = model_.spec.logit_softcap, .bias = bias()});
   LmHead args = *rows.fused;
   if (args.positions == 0) return {};
   TokenOutputs outputs{.logp = at::empty({args.positions}, rows.rows.options().dtype(at::kFloat))};
@@ -122,7 +123,7 @@ at::Tensor Head::backward(const HeadRows& rows, const BatchTensors& batch, const
       return TokenGrads{.logp = logp.narrow(0, begin, chunk.logp.size(0))};
     });
   }
-  const bool twice = d_w.defined() || task.pulls_entropy;
+  const bool twice = d_w.defined() || bias_ || task.pulls_entropy;
   at::Tensor d_rows;
   if (twice) {
     look(0, head_forward(rows.rows, w, batch.loss_targets, task.needs, memory(rows)));

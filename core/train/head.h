@@ -10,7 +10,7 @@
 // cap's slope), does not know the objective. So under from_rows one visit leaves the numbers and D
 // where the rows' gradient belongs, and each row of D is multiplied by its cotangent in place: the
 // cost and memory of a likelihood. Where the head itself is trained, its own gradient Σ g (1_y − p)
-// hᵀ waits for g, and so does the entropy's: then the head is visited twice.
+// hᵀ waits for g, and so do its bias's and the entropy's: then the head is visited twice.
 //
 // A head of scores has one number a row in the place of logp, w · h in fp32 whatever the model
 // computes in.
@@ -64,8 +64,9 @@ std::vector<double> host_doubles(const at::Tensor& values);
 
 class Head {
  public:
-  // `trained`: the head's own trainable; null where it is frozen. Both must outlive this.
-  Head(const Model& model, Trainable* trained) : model_(model), trained_(trained) {}
+  // `trained`, `bias`: the trainables of the head's own weight and bias; null where they are
+  // frozen. All must outlive this.
+  Head(const Model& model, Trainable* trained, Trainable* bias) : model_(model), trained_(trained), bias_(bias) {}
 
   // Returns the rows' numbers, undefined where there are no rows.
   TokenOutputs numbers(const HeadRows& rows, const BatchTensors& batch, const TokenNeeds& needs);
@@ -86,12 +87,13 @@ class Head {
   // exact copies.
   at::Tensor score_weight() const;
   at::Tensor weight_grad() const { return trained_ ? trained_->grad : at::Tensor(); }
+  at::Tensor bias() const { return model_.head_bias.defined() ? model_.head_bias.detach() : at::Tensor(); }
   HeadMemory memory(const HeadRows& rows) const;
   at::Tensor backward_of_scores(const HeadRows& rows, const HeadTask& task, TokenOutputs& kept);
   std::function<double()> run_fused(const HeadRows& rows, const std::vector<float>& weights, const LikelihoodConfig& objective, double scale);
 
   const Model& model_;
-  Trainable* trained_;
+  Trainable *trained_, *bias_;
   Captures<LmHead> captures_;
 };
 

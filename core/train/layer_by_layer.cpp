@@ -65,12 +65,13 @@ class Pass {
   std::vector<at::Tensor> head() {
     const std::string name = model_.spec.tie_word_embeddings ? embedding_name(model_.spec) : head_name(model_.spec);
     for (const Parameter& parameter : all_)
-      if (parameter.name == name) load_weights(model_, file_, {parameter});
+      if (parameter.name == name || (model_.spec.head_bias && parameter.name == head_bias_name(model_.spec)))
+        load_weights(model_, file_, {parameter});
     const at::Tensor weight = *find_weight(model_, name);
     std::vector<at::Tensor> logps;
     for (ForwardRun& run : runs_) {
       const at::Tensor rows = run.values[static_cast<size_t>(list_.ops.back().in[0])];
-      logps.push_back(head_forward(rows, weight, run.batch.loss_targets, {.logp = true}, {.softcap = model_.spec.logit_softcap}).logp.cpu());
+      logps.push_back(head_forward(rows, weight, run.batch.loss_targets, {.logp = true}, {.softcap = model_.spec.logit_softcap, .bias = model_.head_bias}).logp.cpu());
     }
     return logps;
   }

@@ -51,13 +51,14 @@ std::vector<double> by_position(const SequenceLoss& loss, const std::vector<Sequ
   return values;
 }
 
-// Returns the trainable that is the model's head, the embedding's when tied; null if the head is
-// frozen.
-Trainable* trained_head(const Model& model, TrainableSet& trainables) {
-  for (WholeWeight& weight : trainables.wholes())
-    if (weight.whole.leaf.is_same(model.head)) return &weight.whole;
+// Returns the trainable that is this weight of the model, for a tied head the embedding's; null if
+// it is frozen.
+Trainable* trained_weight(const at::Tensor& weight, TrainableSet& trainables) {
+  if (!weight.defined()) return nullptr;
+  for (WholeWeight& whole : trainables.wholes())
+    if (whole.whole.leaf.is_same(weight)) return &whole.whole;
   for (Trainable& item : trainables.items())
-    if (item.leaf.is_same(model.head)) return &item;
+    if (item.leaf.is_same(weight)) return &item;
   return nullptr;
 }
 
@@ -102,7 +103,7 @@ SequenceLoss answers_loss(std::vector<SequenceSums> answers, const ObjectiveConf
 }
 
 Network::Network(Model& model, TrainableSet& trainables, StepProvider& provider, const Job& job)
-    : model_(model), provider_(provider), job_(job), head_(model, trained_head(model, trainables)) {}
+    : model_(model), provider_(provider), job_(job), head_(model, trained_weight(model.head, trainables), trained_weight(model.head_bias, trainables)) {}
 
 BatchLoss Network::forward_backward(const BatchTensors& batch, const StepScale& scale,
                                     const std::vector<double>& reference) {

@@ -54,7 +54,7 @@ void export_full_model(const Session& session, const std::string& folder) {
     // On a CPU this is the leaf itself, and nothing is copied.
     const at::Tensor leaf = item.leaf.detach();
     const bool transposed = stored_transposed(session.plan.model, item.parameter);
-    add(kept.stored_name(item.parameter.name), transposed ? leaf.t() : leaf);
+    add(kept.stored_name(item.parameter.name), transposed ? leaf.mT() : leaf);
   }
   for (const KeptTensors::Tensor& tensor : kept.tensors()) entries.push_back({tensor.info, tensor.bytes});
   for (const auto& [name, constant] : constant_weights(session.model)) add(name, constant);

@@ -1,12 +1,12 @@
 #pragma once
-// The activation of an MLP without a gate: gelu, exact or by tanh.
+// A function of each number by itself: the activation of an MLP without a gate, or a bound.
 #include <ATen/core/Tensor.h>
 
 #include "kernels/activation/activation_args.h"
 
 namespace forge {
 
-// x [tokens, intermediate] → like x. Differentiable.
-at::Tensor activation(const at::Tensor& x, Activation function);
+// x [tokens, width] → like x. `limit`: of clamp. Differentiable.
+at::Tensor activation(const at::Tensor& x, Activation function, double limit = 0);
 
 }  // namespace forge

@@ -1,11 +1,16 @@
 #pragma once
-// The activation of an MLP without a gate, on plain memory, forward and backward.
+// A function of each number by itself, on plain memory, forward and backward: the activation of an
+// MLP without a gate, and bounds of q, k and v.
 //
 //   y   = f(x)
 //   d x = d y · f'(x)
 //
-// where f is gelu(x) = x Φ(x), Φ being the normal distribution (Hendrycks & Gimpel, 2016), or that
-// by tanh: x/2 (1 + tanh(√(2/π) (x + 0.044715 x³))).
+// where f is
+//
+//   gelu       x Φ(x), Φ being the normal distribution (Hendrycks & Gimpel, 2016)
+//   gelu_tanh  x/2 (1 + tanh(√(2/π) (x + 0.044715 x³)))
+//   relu2      max(x, 0)² (So et al., 2021)
+//   clamp      x between −limit and limit, where its slope is 1, bounds included
 //
 // Arithmetic in fp32, every result rounded once. Strides are elements from row to row. Bytes, in
 // passes of rows · width elements: forward 2, backward 3.
@@ -18,7 +23,7 @@
 
 namespace forge {
 
-enum class Activation { gelu, gelu_tanh };
+enum class Activation { gelu, gelu_tanh, relu2, clamp };
 
 struct ActivationForward {
   Element type = Element::f32;
@@ -28,6 +33,7 @@ struct ActivationForward {
   int64_t x_stride = 0;
   void* y = nullptr;  // may be x
   int64_t y_stride = 0;
+  float limit = 0;  // of clamp
 };
 
 struct ActivationBackward {
@@ -40,6 +46,7 @@ struct ActivationBackward {
   int64_t x_stride = 0;
   void* d_x = nullptr;  // may be x or d_y
   int64_t d_x_stride = 0;
+  float limit = 0;  // of clamp
 };
 
 void activation_forward_cpu(const ActivationForward& args, CpuLevel level = cpu_level());

@@ -6,9 +6,11 @@
 namespace forge::FORGE_ISA {
 namespace act {
 
-template <class V>
-FORGE_INLINE Activated<V> activate(Activation function, V x) {
-  return function == Activation::gelu ? gelu(x) : gelu_by_tanh(x);
+template <class Args, class V>
+FORGE_INLINE Activated<V> activate(const Args& a, V x) {
+  if (a.function == Activation::gelu) return gelu(x);
+  if (a.function == Activation::gelu_tanh) return gelu_by_tanh(x);
+  return a.function == Activation::relu2 ? squared_relu(x) : bounded(x, a.limit);
 }
 
 template <class T>
@@ -17,7 +19,7 @@ void forward(const ActivationForward& a, int64_t begin, int64_t end) {
     const T* x = static_cast<const T*>(a.x) + row * a.x_stride;
     T* y = static_cast<T*>(a.y) + row * a.y_stride;
     for_all<T>(a.width, [&](int64_t i, auto at)
-                            FORGE_LAMBDA { at.store(y + i, activate(a.function, at.load(x + i)).value); });
+                            FORGE_LAMBDA { at.store(y + i, activate(a, at.load(x + i)).value); });
   }
 }
 
@@ -28,7 +30,7 @@ void backward(const ActivationBackward& a, int64_t begin, int64_t end) {
     T* d_x = static_cast<T*>(a.d_x) + row * a.d_x_stride;
     for_all<T>(a.width, [&](int64_t i, auto at) FORGE_LAMBDA {
       const auto d = at.load(d_y + i);
-      at.store(d_x + i, d * activate(a.function, at.load(x + i)).slope);
+      at.store(d_x + i, d * activate(a, at.load(x + i)).slope);
     });
   }
 }

@@ -7,9 +7,10 @@
 
 namespace forge {
 
-ValueId activation(Recorder& g, ValueId x, ActivationKind kind) {
+ValueId activation(Recorder& g, ValueId x, ActivationKind kind, double limit) {
   ValueId y = g.like("activated", x, g.graph.value(x).width);
-  g.push(&ops::activation, {x}, {y}).attributes.activation = kind;
+  Attributes& attributes = g.push(&ops::activation, {x}, {y}).attributes;
+  attributes.activation = kind, attributes.limit = limit;
   return y;
 }
 
@@ -18,6 +19,7 @@ namespace {
 ActivationForward activation_args(const Call& c) {
   auto args = over_rows<ActivationForward>(c, c.in(0));
   args.function = function_of(c.op.attributes.activation);
+  args.limit = static_cast<float>(c.op.attributes.limit);
   c.place(c.in(0), args.x, args.x_stride);
   c.place(c.out(0), args.y, args.y_stride);
   return args;
@@ -26,6 +28,7 @@ ActivationForward activation_args(const Call& c) {
 ActivationBackward activation_backward_args(const Call& c) {
   auto args = over_rows<ActivationBackward>(c, c.in(0));
   args.function = function_of(c.op.attributes.activation);
+  args.limit = static_cast<float>(c.op.attributes.limit);
   c.place(c.in(0), args.d_y, args.d_y_stride);
   c.place(c.in(1), args.x, args.x_stride);
   c.place(c.out(0), args.d_x, args.d_x_stride);

@@ -12,6 +12,7 @@ extern const OpRecord activation;
 extern const OpRecord activation_backward;
 }  // namespace ops
 
-ValueId activation(Recorder& g, ValueId x, ActivationKind kind);
+// `limit`: of clamp.
+ValueId activation(Recorder& g, ValueId x, ActivationKind kind, double limit = 0);
 
 }  // namespace forge

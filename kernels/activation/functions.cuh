@@ -15,6 +15,13 @@ struct Silu {
   }
 };
 
+struct Sigmoid {
+  __device__ __forceinline__ Activated operator()(float x) const {
+    const float s = 1.0f / (1.0f + expf(-x));
+    return {s, s * (1.0f - s)};
+  }
+};
+
 // 0.5 x (1 + tanh u), u = √(2/π) (x + 0.044715 x³). Computed as x σ(2 u), since 1 + tanh cancels if
 // x is negative.
 struct GeluTanh {
@@ -37,6 +44,22 @@ struct Gelu {
     // Past |x| = 13 the density is 0 in fp32, and its product with an infinity is NaN.
     const float bend = fabsf(x) < 13.0f ? x * (kDensity * expf(-0.5f * x * x)) : 0.0f;
     return {x < -13.0f ? 0.0f : x * phi, phi + bend};
+  }
+};
+
+// max(x, 0)². NaN stays.
+struct SquaredRelu {
+  __device__ __forceinline__ Activated operator()(float x) const {
+    const float positive = x < 0.0f ? 0.0f : x;
+    return {positive * positive, 2.0f * positive};
+  }
+};
+
+// x between −limit and limit. NaN stays.
+struct Clamp {
+  float limit;
+  __device__ __forceinline__ Activated operator()(float x) const {
+    return {x < -limit ? -limit : x > limit ? limit : x, fabsf(x) > limit ? 0.0f : 1.0f};
   }
 };
 

@@ -33,7 +33,9 @@ at::Tensor sight(int64_t queries, int64_t keys, const AttentionRule& rule, const
   return window > 0 ? seen.triu(past + 1 - window) : seen;
 }
 
-bool by_steps(const AttentionRule& rule) { return rule.softcap != 0 || rule.sinks.defined() || rule.position_table.defined(); }
+bool by_steps(const AttentionRule& rule) {
+  return rule.softcap != 0 || rule.sinks.defined() || rule.position_table.defined() || rule.alibi;
+}
 
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
@@ -70,6 +72,7 @@ at::Tensor eager_scores(const at::Tensor& q, const at::Tensor& k, const at::Tens
   if (rule.softcap != 0) scores = (scores / rule.softcap).tanh() * rule.softcap;
   if (rule.position_table.defined())
     scores.add_(position_bias(rule.position_table, q.size(2), k.size(2), rule.position_distance, rule.causal).to(q.scalar_type()));
+  if (rule.alibi) scores.add_(alibi_bias(q.size(1), k.size(2), q));
   if (seen.defined()) scores.masked_fill_(seen.logical_not(), -std::numeric_limits<double>::infinity());
   if (!rule.sinks.defined()) return scores;
   return at::cat({scores, rule.sinks.to(q.scalar_type()).view({1, -1, 1, 1}).expand({1, q.size(1), q.size(2), 1})}, -1);

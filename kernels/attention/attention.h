@@ -19,6 +19,7 @@ struct AttentionRule {
   // [buckets, heads]. Undefined: none. Differentiable.
   at::Tensor position_table = {};
   int64_t position_distance = 0;
+  bool alibi = false;  // alibi_bias() is added to the scores
 };
 
 // q [tokens, heads, head_dim]; k, v [keys, kv_heads, head_dim]: of the same texts, or of others,

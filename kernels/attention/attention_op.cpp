@@ -23,6 +23,7 @@ ValueId attention(Recorder& g, ValueId q, ValueId k, ValueId v, const Heads& hea
   a.heads = heads.heads, a.kv_heads = heads.kv_heads, a.head_dim = heads.head_dim;
   a.scale = options.scale, a.softcap = options.softcap, a.window = options.window, a.chunk = options.chunk;
   a.sight = options.sight, a.position_distance = options.bias.distance;
+  a.alibi = options.alibi;
   return mixed;
 }
 
@@ -44,8 +45,14 @@ void derive_attention(Gradients& g, const Op& forward) {
   op.modules = forward.modules;
   for (ValueId in : forward.in) op.in.push_back(g.need(in));
   op.in.insert(op.in.end(), {g.need(forward.out[0]), g.need(forward.out[1]), g.gradient(forward.out[0])});
-  for (ValueId in : forward.in) op.out.push_back(g.new_gradient(in));
+  // Keys and values that later layers attended to have a gradient of theirs, which is added.
+  std::vector<std::pair<ValueId, ValueId>> earlier;
+  for (ValueId in : forward.in) {
+    if (const ValueId so_far = g.gradient(in); so_far != kNoValue) earlier.emplace_back(in, so_far), g.mirror_anew(in);
+    op.out.push_back(g.new_gradient(in));
+  }
   g.push(std::move(op));
+  for (const auto& [in, so_far] : earlier) g.pass_on(in, so_far);
 }
 
 const void* sinks(const Call& c) {
@@ -99,7 +106,8 @@ AttentionBackward attention_backward_args(const Call& c) {
 
 void store_in_cache(const OpRun& r) {
   const CachePlaces& places = *r.batch.cache;
-  CacheStore args{places.shape, r.tokens(), places.sequences.data(), places.positions.data()};
+  if (places.layers[r.op.layer].shared) return;
+  CacheStore args{places.shape_of(r.op.layer), r.tokens(), places.sequences.data(), places.positions.data()};
   r.place(r.in(1), args.k, args.k_stride);
   r.place(r.in(2), args.v, args.v_stride);
   args.keys = places.keys(r.op.layer), args.values = places.values(r.op.layer);
@@ -109,7 +117,7 @@ void store_in_cache(const OpRun& r) {
 void cached_attention(const OpRun& r) {
   const CachePlaces& places = *r.batch.cache;
   const Attributes& a = r.op.attributes;
-  CachedAttention args{places.shape, static_cast<int64_t>(places.lengths.size()), a.heads, a.window, a.chunk};
+  CachedAttention args{places.shape_of(r.op.layer), static_cast<int64_t>(places.lengths.size()), a.heads, a.window, a.chunk};
   args.scale = static_cast<float>(a.scale), args.softcap = static_cast<float>(a.softcap);
   args.sinks = sinks(r);
   args.lengths = places.lengths.data();

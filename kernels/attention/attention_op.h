@@ -28,6 +28,7 @@ struct AttentionOptions {
   const char* sinks = "";  // the vector with a logit for each head
   Sight sight = Sight::causal;
   PositionBias bias = {};
+  bool alibi = false;  // scores grow with the keys' positions (position_bias.h)
 };
 ValueId attention(Recorder& g, ValueId q, ValueId k, ValueId v, const Heads& heads, const AttentionOptions& options);
 

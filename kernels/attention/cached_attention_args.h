@@ -29,6 +29,13 @@ struct CacheShape {
   int64_t values_per_page() const { return kv_heads * head_dim * kCachePage; }  // of keys; and of values
 };
 
+// A layer's part of a page: its keys, and its values after them.
+struct CacheLayer {
+  int64_t begin = 0;  // bytes from the beginning of a page
+  int64_t kv_heads = 0, head_dim = 0;
+  bool shared = false;  // an earlier layer's, which stores it
+};
+
 // Keys and values of tokens → their places: token t belongs to a sequence and a position in it.
 struct CacheStore {
   CacheShape shape;

@@ -40,4 +40,24 @@ at::Tensor position_bias_backward(const at::Tensor& d_scores, int64_t buckets, i
   return at::zeros({buckets, heads}, of_distance.options()).index_add_(0, index, of_distance.t());
 }
 
+namespace {
+
+// Returns the slopes of `heads` heads, a power of two: base, base², … or every other one.
+at::Tensor slopes_of(int64_t heads, int64_t count, int64_t step, const at::TensorOptions& wide) {
+  const double exponent = -std::exp2(3 - std::log2(static_cast<double>(heads)));
+  return at::pow(at::full({}, std::exp2(exponent), wide), at::arange(1, 1 + step * count, step, wide.dtype(at::kInt)));
+}
+
+}  // namespace
+
+at::Tensor alibi_bias(int64_t heads, int64_t keys, const at::Tensor& like) {
+  const at::TensorOptions wide = like.options().dtype(at::kFloat).requires_grad(false);
+  int64_t power = 1;
+  while (2 * power <= heads) power *= 2;
+  at::Tensor slopes = slopes_of(power, power, 1, wide);
+  if (power < heads) slopes = at::cat({slopes, slopes_of(2 * power, heads - power, 2, wide)});
+  const at::Tensor positions = at::arange(keys, wide.dtype(at::kLong));
+  return (slopes.unsqueeze(1) * positions).unsqueeze(1).unsqueeze(0).to(like.scalar_type());
+}
+
 }  // namespace forge

@@ -20,4 +20,9 @@ at::Tensor position_bias(const at::Tensor& table, int64_t queries, int64_t keys,
 // keys].
 at::Tensor position_bias_backward(const at::Tensor& d_scores, int64_t buckets, int64_t most, bool causal);
 
+// Returns ALiBi's bias (Press et al., "Train short, test long", 2021) as transformers' BLOOM adds
+// it: each key's position times its head's slope, [1, heads, 1, keys] in fp32 then rounded to the
+// type of `like`. The slopes are powers of one base where the number of heads is a power of two.
+at::Tensor alibi_bias(int64_t heads, int64_t keys, const at::Tensor& like);
+
 }  // namespace forge

@@ -8,11 +8,14 @@
 namespace forge {
 
 inline GateFunction function_of(GateKind kind) {
+  if (kind == GateKind::sigmoid) return GateFunction::sigmoid;
   return kind == GateKind::silu ? GateFunction::silu : GateFunction::gelu_tanh;
 }
 
 inline Activation function_of(ActivationKind kind) {
   FORGE_CHECK(kind != ActivationKind::relu, "no kernel computes relu");
+  if (kind == ActivationKind::relu2) return Activation::relu2;
+  if (kind == ActivationKind::clamp) return Activation::clamp;
   return kind == ActivationKind::gelu ? Activation::gelu : Activation::gelu_tanh;
 }
 

@@ -5,11 +5,13 @@
 #include "kernels/activation/activation_args.h"
 #include "kernels/attention/attention_cuda.h"
 #include "kernels/call/run.h"
+#include "kernels/delta_rule/delta_rule_op.h"
 #include "kernels/dora/dora_op.h"
 #include "kernels/embedding/embedding_args.h"
 #include "kernels/experts/expert_linear_op.h"
 #include "kernels/experts/experts_args.h"
 #include "kernels/fp8/fp8_args.h"
+#include "kernels/latent/heads_op.h"
 #include "kernels/latent/latent_args.h"
 #include "kernels/layer_norm/layer_norm_args.h"
 #include "kernels/lm_head/head_op.h"
@@ -21,6 +23,7 @@
 #include "kernels/rms_norm/rms_norm_args.h"
 #include "kernels/rope/rope_args.h"
 #include "kernels/rows/rows_args.h"
+#include "kernels/short_conv/short_conv_op.h"
 #include "kernels/swiglu/swiglu_args.h"
 
 namespace forge {
@@ -101,7 +104,10 @@ ListingDevice::ListingDevice(const StepSizes& sizes) : ComputeDevice(listing_ops
 bool is_listed(OpKind kind) {
   constexpr OpKind kUnlisted[] = {&ops::expert_linear, &ops::expert_input_gradient, &ops::expert_weight_gradient,
                                   &ops::expert_adapter_gradient, &ops::dora_ratio, &ops::dora, &ops::dora_backward,
-                                  &ops::head, &ops::evaluate, &ops::gradient_norm, &ops::update};
+                                  &ops::head, &ops::evaluate, &ops::gradient_norm, &ops::update, &ops::short_conv,
+                                  &ops::short_conv_backward, &ops::delta_gates, &ops::delta_gates_backward, &ops::delta_rule,
+                                  &ops::delta_rule_backward, &ops::step_gates, &ops::step_gates_backward, &ops::state_space,
+                                  &ops::state_space_backward, &ops::split_groups, &ops::split_groups_backward};
   return std::find(std::begin(kUnlisted), std::end(kUnlisted), kind) == std::end(kUnlisted);
 }
 

@@ -11,17 +11,43 @@ namespace forge {
 
 // State of decoding: the cache places for keys and values of the micro-batch and of earlier tokens.
 struct CachePlaces {
-  char* pages = nullptr;                 // of all layers (kv_cache.h)
-  int64_t part_bytes = 0;                // keys of a layer's page, or values
+  char* pages = nullptr;                  // of all layers (kv_cache.h)
+  const CacheLayer* layers = nullptr;     // by layer
   std::vector<char>* scratch = nullptr;  // for products, kept from op to op
   bool begins = false;                   // every sequence begins here: attention is as in training
-  CacheShape shape;
+  CacheShape shape;  // without heads, which are a layer's
   std::vector<int32_t> sequences, positions;  // by token: its row of pages, its place there
   // By row of pages: tokens of the sequence, up to the row's new token if the sequence continues.
   std::vector<int32_t> lengths;
 
-  void* keys(int64_t layer) const { return pages + 2 * layer * part_bytes; }
-  void* values(int64_t layer) const { return pages + (2 * layer + 1) * part_bytes; }
+  CacheShape shape_of(int64_t layer) const {
+    CacheShape of_layer = shape;
+    of_layer.kv_heads = layers[layer].kv_heads, of_layer.head_dim = layers[layer].head_dim;
+    return of_layer;
+  }
+  void* keys(int64_t layer) const { return pages + layers[layer].begin; }
+  void* values(int64_t layer) const {
+    return pages + layers[layer].begin + shape_of(layer).values_per_page() * bytes_of(shape.type);
+  }
+};
+
+// Slots of decoding texts' states, beside their pages: in each, for every layer with a delta rule,
+// the last columns of its convolution, then its matrices in fp32.
+struct StatePlaces {
+  std::vector<char*> slots;      // by sequence of the micro-batch
+  std::vector<int64_t> offsets;  // bytes from a slot's begin to a layer's columns; −1: it has none
+  int64_t columns_bytes = 0;     // from a layer's columns to its matrices
+  bool begins = false;           // every sequence begins here
+
+  std::vector<char*> of_columns(int64_t layer) const { return at(offsets[static_cast<size_t>(layer)]); }
+  std::vector<char*> of_matrices(int64_t layer) const { return at(offsets[static_cast<size_t>(layer)] + columns_bytes); }
+
+ private:
+  std::vector<char*> at(int64_t offset) const {
+    std::vector<char*> places = slots;
+    for (char*& place : places) place += offset;
+    return places;
+  }
 };
 
 // The ends of experts' rows, by the value that holds them: a copy on the host, for a device whose
@@ -47,13 +73,15 @@ struct StepBatch {
   int64_t chunks = 0;                         // of all sequences, where attention is within chunks
   const int32_t* chunk_cu_seqlens = nullptr;  // [chunks + 1]
   const float *cosine = nullptr, *sine = nullptr;  // [tokens, rotary_dim / 2]
-  const float *window_cosine = nullptr, *window_sine = nullptr;  // of layers with a window, where they turn otherwise
+  // Angles of layers with a window that turn otherwise: [tokens, window_rotary_dim / 2].
+  const float *window_cosine = nullptr, *window_sine = nullptr;
   const float *grown_cosine = nullptr, *grown_sine = nullptr;    // of queries that grow with their position
-  int64_t rotary_dim = 0;
+  int64_t rotary_dim = 0, window_rotary_dim = 0;
   bool dropout = false;  // if true, with these keys
   uint64_t seed = 0;
   const int64_t* step = nullptr;         // [1]
   const CachePlaces* cache = nullptr;    // decoding
+  const StatePlaces* states = nullptr;   // decoding, of a model with states
   ExpertEnds* expert_ends = nullptr;     // ends written by this micro-batch's routers
   std::vector<Gemm>* products = nullptr;  // buffer in which an op collects a group of products
   const float* balance_slope = nullptr;  // [experts]: of the loss that balances them, in each probability's sum; null: none

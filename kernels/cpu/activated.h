@@ -48,4 +48,17 @@ FORGE_INLINE Activated<V> gelu(V x) {
   return {less(x, set(-13.0f), set(0.0f), x * phi), phi + slope};
 }
 
+// max(x, 0)²
+template <class V>
+FORGE_INLINE Activated<V> squared_relu(V x) {
+  V positive = max(set(0.0f), x);
+  return {positive * positive, positive + positive};
+}
+
+// x between −limit and limit. NaN stays.
+template <class V>
+FORGE_INLINE Activated<V> bounded(V x, float limit) {
+  return {max(set(-limit), min(set(limit), x)), less(set(limit), abs(x), set(0.0f), set(1.0f))};
+}
+
 }  // namespace forge::FORGE_ISA

@@ -11,6 +11,7 @@
 #include "kernels/activation/activation_args.h"
 #include "kernels/attention/attention_args.h"
 #include "kernels/attention/cached_attention_args.h"
+#include "kernels/delta_rule/delta_rule_args.h"
 #include "kernels/device/cpu_product.h"
 #include "kernels/device/device.h"
 #include "kernels/dora/dora_args.h"
@@ -28,6 +29,7 @@
 #include "kernels/rms_norm/rms_norm_args.h"
 #include "kernels/rope/rope_args.h"
 #include "kernels/rows/rows_args.h"
+#include "kernels/short_conv/short_conv_args.h"
 #include "kernels/swiglu/swiglu_args.h"
 
 namespace forge {
@@ -53,14 +55,16 @@ DeviceOps cpu_ops() {
   set_runs<activation_backward_cpu, activation_forward_cpu, adamw_8bit_cpu, adamw_cpu, add_rows_cpu,
            attention_backward_cpu, attention_forward_cpu, cache_store_cpu, cached_attention_cpu,
            clamped_glu_backward_cpu, clamped_glu_forward_cpu, convert_elements_cpu, copy_rows_cpu,
-           dequantize_blocks_cpu, dora_backward_cpu, dora_forward_cpu, dora_ratio_cpu,
+           delta_gates_backward_cpu, delta_gates_forward_cpu, delta_rule_backward_cpu,
+           delta_rule_forward_cpu, dequantize_blocks_cpu, dora_backward_cpu, dora_forward_cpu, dora_ratio_cpu,
            embedding_backward_cpu, embedding_forward_cpu, expert_combine_backward_cpu,
            expert_combine_cpu, expert_route_backward_cpu, expert_route_cpu, expert_rows_cpu,
            gate_rows_backward_cpu, gate_rows_cpu, gradient_norm_cpu, latent_heads_cpu,
            layer_norm_backward_cpu, layer_norm_forward_cpu, lion_cpu, lm_head_cpu,
            lora_backward_cpu, lora_forward_cpu, product_cpu, products_cpu, quantize_rows_cpu,
            regroup_heads_cpu, rms_norm_backward_cpu, rms_norm_forward_cpu, rope_cpu,
-           row_product_cpu, scale_rows_cpu, scaled_product_cpu, sum_columns_cpu,
+           row_product_cpu, scale_rows_cpu, scaled_product_cpu, short_conv_backward_cpu,
+           short_conv_forward_cpu, split_groups_cpu, sum_columns_cpu,
            swiglu_backward_cpu, swiglu_forward_cpu, transpose_bytes_cpu, trim_heads_cpu>(ops);
   ops.set_workspaces(gradient_norm_cpu_workspace, row_product_cpu_workspace);
   ops.row<DequantizeBlocks>().refusal = dequantize_blocks_cpu_refusal;

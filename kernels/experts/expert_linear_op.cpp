@@ -39,11 +39,13 @@ ValueId expert_linear(Recorder& g, ValueId rows, const Routing& routing, const s
                   g.experts_at(before, after, routing.experts, in, out));
 }
 
-ValueId joined_expert_linear(Recorder& g, ValueId rows, const Routing& routing, const char* module, int64_t out, bool bias, LinearUse use) {
+ValueId joined_expert_linear(Recorder& g, ValueId rows, const Routing& routing,
+                             const JoinedExperts& joined) {
   const int64_t in = g.graph.value(rows).width / routing.rule.per_token;
-  const int32_t at = g.module_at(module, ModuleKind::experts, in, out, bias);
-  g.use_at(at).experts = routing.experts, g.use_at(at).use = use;
-  return multiply(g, rows, routing, last_part(module), out, {at});
+  const int32_t at = g.module_at(joined.module, ModuleKind::experts, in, joined.out, joined.bias);
+  g.use_at(at).experts = routing.experts, g.use_at(at).use = joined.use;
+  g.use_at(at).out_first = joined.out_first;
+  return multiply(g, rows, routing, last_part(joined.module), joined.out, {at});
 }
 
 namespace {
@@ -241,7 +243,9 @@ void run_weight_gradient(const OpRun& r) {
     if (m.d_bias)
       r.device.run(SumColumns{r.type(), range.count, of_y.width, of_y.data, of_y.stride, m.d_bias});
     if (!m.d_weight) return;
-    products.add(bind::weight_gradient(r, range.count, m.d_weight, joined(r) ? of_x : of_y, joined(r) ? of_y : of_x));
+    const bool in_first = joined(r) && !r.use().out_first;
+    products.add(bind::weight_gradient(r, range.count, m.d_weight, in_first ? of_x : of_y,
+                                       in_first ? of_y : of_x));
   });
   products.run();
 }

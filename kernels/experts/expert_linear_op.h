@@ -26,8 +26,16 @@ extern const OpRecord expert_adapter_gradient;
 
 // Multiplies by modules "before" + expert + "after"; rows of experts → rows of experts.
 ValueId expert_linear(Recorder& g, ValueId rows, const Routing& routing, const std::string& before, const std::string& after, int64_t out);
+// A module that holds the matrices of all experts, its output features, and whether an expert has a
+// bias and a matrix [out, in].
+struct JoinedExperts {
+  const char* module;
+  int64_t out = 0;
+  bool bias = false, out_first = false;
+  LinearUse use = LinearUse::layer;
+};
 // Like expert_linear(), by one module that holds all experts.
-ValueId joined_expert_linear(Recorder& g, ValueId rows, const Routing& routing, const char* module, int64_t out, bool bias,
-                             LinearUse use = LinearUse::layer);
+ValueId joined_expert_linear(Recorder& g, ValueId rows, const Routing& routing,
+                             const JoinedExperts& joined);
 
 }  // namespace forge

@@ -7,7 +7,8 @@
 
 namespace forge {
 
-Routing route(Recorder& g, ValueId logits, const RouteRule& rule, const char* correction) {
+Routing route(Recorder& g, ValueId logits, const RouteRule& rule, const char* correction,
+              int64_t correction_rows) {
   const int64_t experts = g.graph.value(logits).width;
   ValueId weights = g.like("expert weights", logits, rule.per_token, ValueType::fp32);
   ValueId order = g.like("expert order", logits, rule.per_token, ValueType::fp32);
@@ -16,11 +17,19 @@ Routing route(Recorder& g, ValueId logits, const RouteRule& rule, const char* co
   if (rule.balance) out.push_back(g.graph.new_value(g.name("expert probability"), Rows::one, experts, ValueType::fp32));
   std::vector<int32_t> modules;
   if (*correction) {
-    modules.push_back(g.module_at(correction, ModuleKind::vector, 0, experts));
+    modules.push_back(g.module_at(correction, ModuleKind::vector, correction_rows, experts));
     g.use_at(modules.back()).constant = true, g.use_at(modules.back()).trained = false;
   }
   g.push(&ops::route, {logits}, out, modules).attributes.route = rule;
   return {weights, order, ends, experts, rule};
+}
+
+Routing scale_weights(Recorder& g, Routing routing, const std::string& module) {
+  ValueId scaled = g.like("scaled weights", routing.weights, routing.rule.per_token, ValueType::fp32);
+  const int32_t at = g.module_at(module, ModuleKind::vector, 0, routing.experts);
+  g.push(&ops::scale_weights, {routing.weights, routing.order, routing.ends}, {scaled}, {at}).attributes.route = routing.rule;
+  routing.weights = scaled;
+  return routing;
 }
 
 ValueId dispatch(Recorder& g, ValueId x, const Routing& routing) {
@@ -76,11 +85,21 @@ void derive_weigh_rows(Gradients& g, const Op& forward) {
 }
 
 // Makes the weights' gradient in fp32, the type of the weights.
+ValueId gradient_of_weights(Gradients& g, ValueId weights) {
+  const Value value = g.graph.value(weights);
+  return g.set_gradient(weights, g.graph.new_value("d " + value.name, Rows::tokens, value.width, ValueType::fp32));
+}
+
 void derive_combine(Gradients& g, const Op& forward) {
   Op op = derive::gradient_op<&ops::combine_backward, 3>(g, forward);
-  const ValueId weights = forward.in[2], d_rows = g.new_gradient(forward.in[0]);
-  const ValueId d_weights = g.graph.new_value("d " + g.graph.value(weights).name, Rows::tokens, g.graph.value(weights).width, ValueType::fp32);
-  op.out = {d_rows, g.set_gradient(weights, d_weights)};
+  const ValueId d_rows = g.new_gradient(forward.in[0]);
+  op.out = {d_rows, gradient_of_weights(g, forward.in[2])};
+  g.push(std::move(op));
+}
+
+void derive_scale_weights(Gradients& g, const Op& forward) {
+  Op op = derive::gradient_op<&ops::scale_weights_backward, 3>(g, forward);
+  op.out = {gradient_of_weights(g, forward.in[0])};
   g.push(std::move(op));
 }
 
@@ -183,6 +202,15 @@ const OpRecord ops::route_backward{.name = "route backward",
                                    .run = by<route_backward_args>,
                                    .copies = {.results = 4,
                                    .operands = 4}};
+const OpRecord ops::scale_weights{.name = "scale weights",
+                                  .flops = flops::elementwise,
+                                  .types = types::any,
+                                  .derive = derive_scale_weights,
+                                  .copies = {.results = 3, .operands = 3}};
+const OpRecord ops::scale_weights_backward{.name = "scale weights backward",
+                                           .flops = flops::elementwise,
+                                           .types = types::any,
+                                           .copies = {.results = 3, .operands = 3}};
 const OpRecord ops::dispatch{.name = "dispatch", .derive = derive_dispatch, .run = by<dispatch_args>};
 const OpRecord ops::dispatch_backward{.name = "dispatch backward",
                                       .flops = flops::elementwise,

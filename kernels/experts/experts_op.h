@@ -11,6 +11,10 @@ namespace ops {
 extern const OpRecord route;
 // d weights, logits, order, ends → d logits.
 extern const OpRecord route_backward;
+// weights, order, ends → weights, each times the number of its expert.
+extern const OpRecord scale_weights;
+// d weights, weights, order, ends → d weights, and into the gradient of the numbers.
+extern const OpRecord scale_weights_backward;
 // x, order → rows: one for each expert of a token, [tokens, experts per token · width].
 extern const OpRecord dispatch;
 // d rows, order[, d x] → d x.
@@ -39,8 +43,11 @@ struct Routing {
   RouteRule rule;
 };
 // `correction`: a constant vector [experts] that is added to the scores where experts are chosen;
-// "": none.
-Routing route(Recorder& g, ValueId logits, const RouteRule& rule, const char* correction = "");
+// "": none. If `correction_rows` is 1, its tensor is a matrix of one row.
+Routing route(Recorder& g, ValueId logits, const RouteRule& rule, const char* correction = "",
+              int64_t correction_rows = 0);
+// Multiplies the weights of a token's experts by the numbers in `module`, a vector [experts].
+Routing scale_weights(Recorder& g, Routing routing, const std::string& module);
 ValueId dispatch(Recorder& g, ValueId x, const Routing& routing);
 ValueId combine(Recorder& g, ValueId rows, const Routing& routing);
 // Like combine(), with weights of one.

@@ -31,6 +31,13 @@ ValueId trim_heads(Recorder& g, ValueId x, const LatentSizes& heads) {
   return y;
 }
 
+ValueId split_groups(Recorder& g, ValueId x, const GroupParts& parts) {
+  ValueId y = g.like("split", x, g.graph.value(x).width);
+  Attributes& a = g.push(&ops::split_groups, {x}, {y}).attributes;
+  a.heads = parts.groups, a.head_dim = parts.first, a.value_dim = parts.second;
+  return y;
+}
+
 namespace {
 
 RegroupHeads regroup_args(const Call& c) {
@@ -66,6 +73,16 @@ TrimHeads trim_heads_args(const Call& c) {
   return args;
 }
 
+SplitGroups split_groups_args(const Call& c) {
+  const Attributes& a = c.op.attributes;
+  const bool back = c.op.kind == &ops::split_groups_backward;
+  const ValueId x = back ? c.out(0) : c.in(0), y = back ? c.in(0) : c.out(0);
+  SplitGroups args{c.bytes(), c.m.rows(x), a.heads, a.head_dim, a.value_dim, back};
+  c.place(x, args.x, args.x_stride);
+  c.place(y, args.y, args.y_stride);
+  return args;
+}
+
 }  // namespace
 
 const OpRecord ops::regroup{.name = "regroup", .derive = derive::added<&ops::regroup_backward>, .run = by<regroup_args>};
@@ -74,5 +91,7 @@ const OpRecord ops::latent_heads{.name = "latent heads", .derive = derive::apart
 const OpRecord ops::latent_heads_backward{.name = "latent heads backward", .run = by<latent_heads_args>, .copies = {.results = 3, .operands = 1}};
 const OpRecord ops::trim_heads{.name = "trim heads", .derive = derive::apart<&ops::trim_heads_backward>, .run = by<trim_heads_args>};
 const OpRecord ops::trim_heads_backward{.name = "trim heads backward", .run = by<trim_heads_args>, .copies = {.results = 3, .operands = 1}};
+const OpRecord ops::split_groups{.name = "split groups", .derive = derive::apart<&ops::split_groups_backward>, .run = by<split_groups_args>, .copies = {.results = 2}};
+const OpRecord ops::split_groups_backward{.name = "split groups backward", .run = by<split_groups_args>, .copies = {.results = 3, .operands = 1}};
 
 }  // namespace forge

@@ -19,6 +19,10 @@ extern const OpRecord latent_heads_backward;
 extern const OpRecord trim_heads;
 // d y → d x, zeros in what was cut off.
 extern const OpRecord trim_heads_backward;
+// x → y: groups of parts, part by part.
+extern const OpRecord split_groups;
+// d y → d x.
+extern const OpRecord split_groups_backward;
 }  // namespace ops
 
 // Returns heads of q, of k and of v from x, where they are group by group: the heads of q that
@@ -34,5 +38,11 @@ struct LatentSizes {
 std::array<ValueId, 3> latent_heads(Recorder& g, ValueId q, ValueId kv, ValueId key, const LatentSizes& heads);
 // Returns x without what values were filled up with.
 ValueId trim_heads(Recorder& g, ValueId x, const LatentSizes& heads);
+// Features of x in groups: each has two parts of `first` and then two of `second` features.
+struct GroupParts {
+  int64_t groups = 0, first = 0, second = 0;
+};
+// Returns the first parts of all groups, then their second, third and fourth, side by side.
+ValueId split_groups(Recorder& g, ValueId x, const GroupParts& parts);
 
 }  // namespace forge

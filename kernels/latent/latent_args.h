@@ -11,6 +11,9 @@
 //                sum over the heads, in fp32, rounded once; the zeros' gradients are dropped.
 //   TrimHeads    x [rows, heads · head_dim] → y [rows, heads · value_dim], the first features of
 //                each head; or back, with zeros
+//   SplitGroups  x [rows, groups · 2 (first + second)]: group by group, two parts of `first`
+//                features, then two of `second` ↔ y [rows, the same]: the first parts of all
+//                groups, then their second, third and fourth parts
 //
 // with still = head_dim − rope_dim. Strides are elements from row to row. Bytes: every operand
 // once.
@@ -49,13 +52,25 @@ struct TrimHeads {
   int64_t y_stride = 0;
 };
 
+struct SplitGroups {
+  int64_t element_bytes = 4;  // 2 or 4
+  int64_t rows = 0, groups = 0, first = 0, second = 0;
+  bool back = false;  // y is read, x is written
+  void* x = nullptr;
+  int64_t x_stride = 0;
+  void* y = nullptr;  // may not meet x
+  int64_t y_stride = 0;
+};
+
 void latent_heads_cpu(const LatentHeads& args);
 void trim_heads_cpu(const TrimHeads& args);
+void split_groups_cpu(const SplitGroups& args);
 
 // ---- on a GPU
 
 void latent_heads_cuda(const LatentHeads& args, CudaStream stream);
 void trim_heads_cuda(const TrimHeads& args, CudaStream stream);
+void split_groups_cuda(const SplitGroups& args, CudaStream stream);
 
 inline GpuLaunches launches(const LatentHeads& a) {
   const int64_t apart = a.heads * (a.head_dim + (a.head_dim - a.rope_dim) + a.value_dim) + a.rope_dim;
@@ -66,6 +81,10 @@ inline GpuLaunches launches(const LatentHeads& a) {
 inline GpuLaunches launches(const TrimHeads& a) {
   const double width = static_cast<double>(a.heads) * static_cast<double>(a.head_dim + a.value_dim);
   return {{"trim_heads", static_cast<double>(a.element_bytes) * static_cast<double>(a.rows) * width}};
+}
+inline GpuLaunches launches(const SplitGroups& a) {
+  const double width = 2 * static_cast<double>(a.groups) * static_cast<double>(a.first + a.second);
+  return {{"split_groups", 2 * static_cast<double>(a.element_bytes) * static_cast<double>(a.rows) * width}};
 }
 
 }  // namespace forge

@@ -47,6 +47,20 @@ void take_apart(const LatentHeads& a, int64_t row) {
   }
 }
 
+// Copies a row's parts between groups and their places apart.
+void split_row(const SplitGroups& a, char* x, char* y) {
+  const int64_t widths[] = {a.first, a.first, a.second, a.second};
+  for (int64_t group = 0; group < a.groups; ++group) {
+    char* part = y;
+    for (const int64_t width : widths) {
+      const int64_t bytes = width * a.element_bytes;
+      char* there = part + group * bytes;
+      std::memcpy(a.back ? x : there, a.back ? there : x, static_cast<size_t>(bytes));
+      x += bytes, part += a.groups * bytes;
+    }
+  }
+}
+
 }  // namespace
 
 void latent_heads_cpu(const LatentHeads& a) {
@@ -65,6 +79,13 @@ void trim_heads_cpu(const TrimHeads& a) {
       std::memcpy(a.back ? x : y, a.back ? y : x, static_cast<size_t>(kept));
       if (a.back) std::memset(x + kept, 0, static_cast<size_t>(whole - kept));
     }
+  });
+}
+
+void split_groups_cpu(const SplitGroups& a) {
+  each_row(a.rows, kRowsAtOnce, [&](int64_t row) {
+    split_row(a, static_cast<char*>(a.x) + row * a.x_stride * a.element_bytes,
+              static_cast<char*>(a.y) + row * a.y_stride * a.element_bytes);
   });
 }
 

@@ -10,7 +10,8 @@ void layer_norm_forward_cuda(const LayerNormForward& args, CudaStream stream) {
   dispatch_narrow(args.type, args.x_type.value_or(args.type), [&]<class T, class S>(Type<T>, Type<S>) {
     LayerNormForwardArgs<T, S> a{
         as<S>(args.x), as<T>(args.weight), as<T>(args.bias), as<T>(args.y), args.statistics,
-        args.rows,     args.width,         args.x_stride,    args.y_stride, args.eps};
+        args.rows,     args.width,         args.x_stride,    args.y_stride, args.weight_offset,
+        args.eps};
     const bool wide =
         sixteen_byte<S>({args.x, args.weight, args.bias, args.y}, {args.width, args.x_stride, args.y_stride});
     dispatch_width<S>(wide, [&]<int N>(Width<N>) {
@@ -26,7 +27,7 @@ void layer_norm_backward_cuda(const LayerNormBackward& args, CudaStream stream) 
   dispatch_narrow(args.type, args.x_type.value_or(args.type), [&]<class T, class S>(Type<T>, Type<S>) {
     LayerNormBackwardArgs<T, S> a{as<T>(args.d_y), as<S>(args.x),   as<T>(args.weight), args.statistics,
                                   as<S>(args.d_x), args.rows,       args.width,         args.d_y_stride,
-                                  args.x_stride,   args.d_x_stride, args.accumulate};
+                                  args.x_stride,   args.d_x_stride, args.accumulate,    args.weight_offset};
     if (args.d_weight != nullptr || args.d_bias != nullptr) {
       auto* partial = as<float>(args.workspace);
       const int64_t stretches = column_stretches(args.rows);

@@ -17,8 +17,19 @@ struct LayerNormForwardArgs {
   Global<T> y;
   Global<float> statistics;
   int64_t rows, width, x_stride, y_stride;
-  float eps;
+  float weight_offset, eps;
 };
+
+// Returns the factors of N neighbours.
+template <int N, class T>
+__device__ __forceinline__ Vector<float, N> norm_factors(Global<const T> weight, int64_t i, float offset) {
+  Vector<T, N> own{};
+  if (weight != nullptr) own = load_vector<N>(weight + i);
+  Vector<float, N> factors{};
+#pragma unroll
+  for (int k = 0; k < N; ++k) factors[k] = weight != nullptr ? widen(own[k]) + offset : 1.0f;
+  return factors;
+}
 
 // Calls visit(i, held vector) for the vectors that a thread holds, then visit(i, vector read again)
 // for the rest of its part of the row.
@@ -74,12 +85,12 @@ __global__ void __launch_bounds__(kLayerNormThreads) layer_norm_forward_kernel(L
   }
   // A thread reads again only vectors that it has not stored yet, so y may overwrite x.
   visit_row<N>(x, a.width, held, [&](int64_t i, const Vector<S, N>& value) {
-    const Vector<T, N> weight = load_vector<N>(a.weight + i);
+    const Vector<float, N> factors = norm_factors<N>(a.weight, i, a.weight_offset);
     Vector<T, N> bias{}, out;
     if (a.bias != nullptr) bias = load_vector<N>(a.bias + i);
 #pragma unroll
     for (int k = 0; k < N; ++k)
-      out[k] = narrow<T>((widen(value[k]) - mean) * inverse * widen(weight[k]) + widen(bias[k]));
+      out[k] = narrow<T>((widen(value[k]) - mean) * inverse * factors[k] + widen(bias[k]));
     store_vector<N>(y + i, out);
   });
 }
@@ -93,6 +104,7 @@ struct LayerNormBackwardArgs {
   Global<S> d_x;
   int64_t rows, width, d_y_stride, x_stride, d_x_stride;
   int accumulate;
+  float weight_offset;
 };
 
 template <class T, class S, int N>
@@ -107,10 +119,11 @@ __global__ void __launch_bounds__(kLayerNormThreads) layer_norm_backward_kernel(
   hold_row<N>(x, a.width, held);
   float sum = 0, product = 0;
   visit_row<N>(x, a.width, held, [&](int64_t i, const Vector<S, N>& value) {
-    const Vector<T, N> d = load_vector<N>(d_y + i), weight = load_vector<N>(a.weight + i);
+    const Vector<T, N> d = load_vector<N>(d_y + i);
+    const Vector<float, N> factors = norm_factors<N>(a.weight, i, a.weight_offset);
 #pragma unroll
     for (int k = 0; k < N; ++k) {
-      const float g = widen(d[k]) * widen(weight[k]);
+      const float g = widen(d[k]) * factors[k];
       sum += g;
       product += g * ((widen(value[k]) - mean) * inverse);
     }
@@ -119,13 +132,14 @@ __global__ void __launch_bounds__(kLayerNormThreads) layer_norm_backward_kernel(
   const float mean_g = reduce_block(sum, 0.0f, Sum(), scratch) / width;
   const float mean_gn = reduce_block(product, 0.0f, Sum(), scratch) / width;
   visit_row<N>(x, a.width, held, [&](int64_t i, const Vector<S, N>& value) {
-    const Vector<T, N> d = load_vector<N>(d_y + i), weight = load_vector<N>(a.weight + i);
+    const Vector<T, N> d = load_vector<N>(d_y + i);
+    const Vector<float, N> factors = norm_factors<N>(a.weight, i, a.weight_offset);
     Vector<S, N> out{};
     if (a.accumulate) out = load_vector<N>(d_x + i);
 #pragma unroll
     for (int k = 0; k < N; ++k) {
       const float normed = (widen(value[k]) - mean) * inverse;
-      const float gradient = (widen(d[k]) * widen(weight[k]) - mean_g - normed * mean_gn) * inverse;
+      const float gradient = (widen(d[k]) * factors[k] - mean_g - normed * mean_gn) * inverse;
       out[k] = narrow<S>(a.accumulate ? gradient + widen(out[k]) : gradient);
     }
     store_vector<N>(d_x + i, out);

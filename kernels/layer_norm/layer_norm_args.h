@@ -2,12 +2,14 @@
 // Layer normalisation (Ba et al., 2016) on plain memory, forward and backward.
 //
 //   μ = mean(x)   r = 1 / sqrt(mean((x − μ)²) + eps)   n = (x − μ) r
-//   y = n · weight + bias
+//   y = n · (weight + weight_offset) + bias
 //
-//   g         = d y · weight
+//   g         = d y · (weight + weight_offset)
 //   d x       = r (g − mean(g) − n · mean(g n)) + d_x
 //   d weight += Σ d y n
 //   d bias   += Σ d y
+//
+// weight_offset is 1 in Nemotron, else 0. Without a weight (OLMo) the factor is 1.
 //
 // Arithmetic in fp32, every result rounded once. Strides are elements from row to row. A row with a
 // NaN or an infinity gives NaN in that row alone. Bytes, in passes of rows · width elements:
@@ -28,9 +30,9 @@ struct LayerNormForward {
   int64_t rows = 0, width = 0;
   const void* x = nullptr;
   int64_t x_stride = 0;
-  const void* weight = nullptr;  // [width]
+  const void* weight = nullptr;  // [width], or null
   const void* bias = nullptr;    // [width], or null
-  float eps = 1e-5f;
+  float weight_offset = 0, eps = 1e-5f;
   void* y = nullptr;  // may be x
   int64_t y_stride = 0;
   float* statistics = nullptr;  // [rows, 2] μ and r for the backward, or null
@@ -45,7 +47,8 @@ struct LayerNormBackward {
   int64_t d_y_stride = 0;
   const void* x = nullptr;
   int64_t x_stride = 0;
-  const void* weight = nullptr;       // [width]
+  const void* weight = nullptr;       // [width], or null
+  float weight_offset = 0;
   const float* statistics = nullptr;  // [rows, 2], of the forward
   void* d_x = nullptr;                // may be d_y where no gradient of weight or bias is wanted
   int64_t d_x_stride = 0;

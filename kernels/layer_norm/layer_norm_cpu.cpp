@@ -38,7 +38,8 @@ void forward(const LayerNormForward& a, int64_t begin, int64_t end) {
     });
     const float inverse = 1.0f / std::sqrt(sum(squares) / width + a.eps);
     for_all<T>(a.width, [&](int64_t i, auto at) FORGE_LAMBDA {
-      const auto scaled = (beside<S>(at).load(x + i) - set(mean)) * set(inverse) * at.load(weight + i);
+      auto scaled = (beside<S>(at).load(x + i) - set(mean)) * set(inverse);
+      if (weight) scaled = scaled * (at.load(weight + i) + set(a.weight_offset));
       at.store(y + i, bias ? scaled + at.load(bias + i) : scaled);
     });
     if (a.statistics) a.statistics[2 * row] = mean, a.statistics[2 * row + 1] = inverse;
@@ -55,7 +56,10 @@ void backward(const LayerNormBackward& a, int64_t begin, int64_t end) {
     S* d_x = row_of<S>(a.d_x, row, a.d_x_stride);
     const F mean = set(a.statistics[2 * row]), inverse = set(a.statistics[2 * row + 1]);
     const auto normed = [&](int64_t i, auto at) FORGE_LAMBDA { return (beside<S>(at).load(x + i) - mean) * inverse; };
-    const auto weighted = [&](int64_t i, auto at) FORGE_LAMBDA { return at.load(d_y + i) * at.load(weight + i); };
+    const auto weighted = [&](int64_t i, auto at) FORGE_LAMBDA {
+      const auto d = at.load(d_y + i);
+      return weight ? d * (at.load(weight + i) + set(a.weight_offset)) : d;
+    };
     Wide sums{set(0), set(0)}, products{set(0), set(0)};
     for_all<T>(a.width, [&](int64_t i, auto at) FORGE_LAMBDA {
       const auto g = weighted(i, at);

@@ -96,7 +96,8 @@ at::Tensor linear(const LinearSpec& spec, const at::Tensor& x, const RowKeys* ro
   return rescaled(spec, unscaled_linear(spec, x, rows));
 }
 
-at::Tensor joined_linear(const LinearSpec& spec, const at::Tensor& x, const std::vector<int64_t>& counts) {
+at::Tensor joined_linear(const LinearSpec& spec, const at::Tensor& x,
+                         const std::vector<int64_t>& counts, bool out_first) {
   const auto experts = static_cast<int64_t>(counts.size());
   const auto parts = [](const at::Tensor& all, int64_t dim) { return all.defined() ? all.unbind(dim) : std::vector<at::Tensor>(); };
   const std::vector<at::Tensor> rows = x.split_with_sizes(counts), weights = spec.weight.unbind(0), biases = parts(spec.bias, 0);
@@ -104,7 +105,7 @@ at::Tensor joined_linear(const LinearSpec& spec, const at::Tensor& x, const std:
   if (spec.adapted()) a = spec.lora_a.unflatten(0, {experts, -1}).unbind(0), b = spec.lora_b.unflatten(1, {-1, experts}).unbind(2);
   for (size_t expert = 0; expert < counts.size(); ++expert) {
     if (counts[expert] == 0) continue;
-    LinearSpec own{.weight = weights[expert].t()};
+    LinearSpec own{.weight = out_first ? weights[expert] : weights[expert].t()};
     if (spec.bias.defined()) own.bias = biases[expert];
     if (spec.adapted()) own.lora_a = a[expert], own.lora_b = b[expert], own.scale = spec.scale;
     results.push_back(unscaled_linear(own, rows[expert], nullptr));

@@ -43,12 +43,13 @@ at::Tensor rescaled(const LinearSpec& spec, at::Tensor y);
 // drop(x) Aᵀ [tokens, rank], undefined without an adapter. Not differentiable.
 at::Tensor linear_into(const at::Tensor& y, const LinearSpec& spec, const at::Tensor& x, const RowKeys* rows);
 
-// Computes the experts of a layer whose matrices are one tensor: weight [experts, in, out], bias
-// [experts, out], A [experts · rank, in] and B [out, rank · experts]. Expert e has A's rows e ·
-// rank … and B's columns e, e + experts, …, the layout of PEFT's target_parameters. x is [rows,
-// in], the experts' rows one after the other, `counts` of each → [rows, out]. Differentiable like
-// linear().
-at::Tensor joined_linear(const LinearSpec& spec, const at::Tensor& x, const std::vector<int64_t>& counts);
+// Computes the experts of a layer whose matrices are one tensor: weight [experts, in, out], or with
+// `out_first` [experts, out, in], bias [experts, out], A [experts · rank, in] and B [out, rank ·
+// experts]. Expert e has A's rows e · rank … and B's columns e, e + experts, …, the layout of
+// PEFT's target_parameters. x is [rows, in], the experts' rows one after the other, `counts` of
+// each → [rows, out]. Differentiable like linear().
+at::Tensor joined_linear(const LinearSpec& spec, const at::Tensor& x,
+                         const std::vector<int64_t>& counts, bool out_first);
 
 // Returns the weight without its adapter, converted to `type`, in which it is multiplied with an x
 // of that type. [out_features, in_features]

@@ -82,7 +82,7 @@ Weight base(const OpRun& r, size_t i) {
   if (r.use().experts > 0) {
     const ModuleUse& use = r.use();
     return {r.weights.expert_in_compute_type(r.module(), static_cast<int64_t>(i), use.in, use.out), use.out,
-            use.out, /*across=*/true};
+            use.out_first ? use.in : use.out, /*across=*/!use.out_first};
   }
   const OpModule& module = r.module(i);
   const int64_t in = r.use(i).in, out = r.use(i).out;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/graph/gradients.h"
+#include "core/lib/base/error.h"
 #include "kernels/call/call.h"
 #include "kernels/lm_head/lm_head_cuda.h"
 #include "kernels/lm_head/lm_head_scratch.h"
@@ -10,11 +11,13 @@
 
 namespace forge {
 
-void head(Recorder& g, ValueId rows, const std::string& module, int64_t vocabulary, double softcap, bool fused, bool training) {
+void head(Recorder& g, ValueId rows, const std::string& module, int64_t vocabulary, double softcap, bool fused, bool training,
+          bool bias) {
+  FORGE_CHECK(!(fused && bias), "no kernel computes a head with a bias without logits");
   std::vector<ValueId> out;
   const int64_t width = g.graph.value(rows).width;
   if (training) out.push_back(g.like("d head", rows, width));
-  const int32_t at = g.module_at(module, ModuleKind::head, width, vocabulary);
+  const int32_t at = g.module_at(module, ModuleKind::head, width, vocabulary, bias);
   Attributes& attributes = g.push(training ? &ops::head : &ops::evaluate, {rows}, out, {at}).attributes;
   attributes.softcap = softcap;
   attributes.fused_head = fused;

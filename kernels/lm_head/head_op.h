@@ -14,8 +14,9 @@ extern const OpRecord evaluate;
 }  // namespace ops
 
 // Ends a step: makes what objectives take from the head, with the gradient of its input; or, for
-// an evaluation, without.
-void head(Recorder& g, ValueId rows, const std::string& module, int64_t vocabulary, double softcap, bool fused, bool training);
+// an evaluation, without. `bias`: the module has a bias, which only a head with logits computes.
+void head(Recorder& g, ValueId rows, const std::string& module, int64_t vocabulary, double softcap, bool fused, bool training,
+          bool bias = false);
 
 // Returns the arguments of a head without logits. Its owner adds the losses, and the gradient of a
 // trained weight.

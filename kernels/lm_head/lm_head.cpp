@@ -16,6 +16,7 @@ namespace {
 struct ChunkMemory {
   at::Tensor product, wide;  // [chunk, vocab]; wide: undefined if fp32 logits need no copy
   at::Tensor capped;         // fp32 [kCapRows or fewer, vocab]; undefined without a cap
+  at::Tensor bias;           // HeadMemory::bias
 };
 
 int64_t chunk_of(const HeadMemory& memory) { return memory.chunk > 0 ? memory.chunk : kHeadChunk; }
@@ -33,7 +34,7 @@ ChunkMemory chunk_memory(const at::Tensor& hidden, const at::Tensor& weight, con
     next += part.nbytes();
     return part;
   };
-  ChunkMemory chunk;
+  ChunkMemory chunk{.bias = memory.bias};
   chunk.wide = take(rows.wide, wide);
   chunk.capped = take(rows.capped, wide);
   chunk.product = take(rows.product, own);
@@ -44,6 +45,7 @@ ChunkMemory chunk_memory(const at::Tensor& hidden, const at::Tensor& weight, con
 at::Tensor chunk_product(const at::Tensor& hidden, const at::Tensor& weight, const ChunkMemory& memory) {
   at::Tensor product = memory.product.narrow(0, 0, hidden.size(0));
   multiply(product, hidden, weight.t());
+  if (memory.bias.defined()) product.add_(memory.bias);
   return product;
 }
 
@@ -229,6 +231,7 @@ at::Tensor head_forward_backward(const at::Tensor& hidden, const at::Tensor& wei
     }
     at::Tensor slice = d_hidden.narrow(0, begin, count);
     multiply(slice, dz, weight);
+    if (memory.bias_grad.defined()) memory.bias_grad.add_(dz.sum(at::IntArrayRef{0}, false, at::kFloat));
     if (!weight_grad.defined()) continue;
     at::Tensor grad = weight_grad;
     if (sums_in_fp32(hidden))

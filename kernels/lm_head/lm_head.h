@@ -2,8 +2,8 @@
 // The output head: logits over the vocabulary, reduced to a few numbers per position. Full logits
 // never exist: positions are taken in chunks, and only those that an objective asked for.
 //
-// With z = h Wᵀ for one position, under a cap c (Gemma 2) z = c tanh(h Wᵀ / c), p = softmax(z) and
-// target y:
+// With z = h Wᵀ (+ b, where the head has a bias) for one position, under a cap c (Gemma 2) z = c
+// tanh(h Wᵀ / c), p = softmax(z) and target y:
 //
 //   logp       = z_y − logsumexp(z)
 //   mean_logit = mean(z)
@@ -11,6 +11,7 @@
 //   top1       = 1 where no token is likelier than the target, else 0
 //   d z        = g_logp (onehot_y − p) + g_lse p + g_mean / V − g_entropy p (z − Σ p z)
 //   d h Wᵀ     = d z, under a cap d z (1 − (z / c)²)
+//   d b        = Σ d h Wᵀ of the positions
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
@@ -46,6 +47,8 @@ struct HeadMemory {
   at::Tensor scratch;   // head_scratch_bytes(); or undefined
   at::Tensor d_hidden;  // memory of the gradient, like hidden; or undefined
   double softcap = 0;   // of the logits; 0: none
+  at::Tensor bias;      // added to the logits before the cap, [vocab] in hidden's type; or undefined
+  at::Tensor bias_grad;  // fp32 [vocab], to which its gradient is added; or undefined
 };
 
 // hidden [positions, hidden_size] (after the final norm), weight [vocab, hidden_size], targets

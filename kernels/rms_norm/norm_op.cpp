@@ -10,17 +10,34 @@ ValueId norm(Recorder& g, ValueId x, const std::string& module, double eps, doub
   return head_norm(g, x, module, g.graph.value(x).width, eps, weight_offset);
 }
 
-ValueId head_norm(Recorder& g, ValueId x, const std::string& module, int64_t head_dim, double eps, double weight_offset) {
+// Norms each head of x by itself, by the weight of `at`.
+static ValueId normed(Recorder& g, ValueId x, const std::string& module, int32_t at, int64_t head_dim, double eps, double weight_offset) {
   const std::string part = last_part(module);
   const int64_t width = g.graph.value(x).width;
   ValueId y = g.like(part, x, width);
   ValueId inverse = g.like(part + ".inverse", x, width / head_dim, ValueType::fp32);
-  const int32_t at = g.module_at(module, ModuleKind::norm, head_dim, head_dim);
+  if (weight_offset == 0) g.use_at(at).first = FirstValues::ones;
   Attributes& a = g.push(&ops::norm, {x}, {y, inverse}, {at}).attributes;
   a.eps = eps;
   a.weight_offset = weight_offset;
   a.head_dim = head_dim;
   return y;
+}
+
+ValueId head_norm(Recorder& g, ValueId x, const std::string& module, int64_t head_dim, double eps, double weight_offset) {
+  return normed(g, x, module, g.module_at(module, ModuleKind::norm, head_dim, head_dim), head_dim, eps, weight_offset);
+}
+
+ValueId part_norm(Recorder& g, ValueId x, const std::string& module, int64_t heads, double eps) {
+  const int64_t width = g.graph.value(x).width;
+  const ValueId y = normed(g, x, module, g.module_at(module, ModuleKind::norm, width, width), width / heads, eps, 0);
+  g.graph.ops.back().attributes.head_weights = heads > 1;
+  return y;
+}
+
+ValueId vector_norm(Recorder& g, ValueId x, const std::string& vector, double eps) {
+  const int64_t width = g.graph.value(x).width;
+  return normed(g, x, vector, g.module_at(vector, ModuleKind::vector, 0, width), width, eps, 0);
 }
 
 ValueId unit_norm(Recorder& g, ValueId x, int64_t head_dim, double eps) {
@@ -46,6 +63,7 @@ Args over_heads(const Call& c, ValueId rows, ValueId stream) {
   args.stream_type = c.m.element(stream);
   args.weight = c.module().weight;
   args.weight_offset = static_cast<float>(c.op.attributes.weight_offset);
+  args.head_weights = c.op.attributes.head_weights;
   return args;
 }
 

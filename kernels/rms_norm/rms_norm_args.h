@@ -11,7 +11,8 @@
 //
 // Arithmetic is in fp32, every result is rounded once. weight_offset is 1 in Gemma, else 0. Strides
 // are elements from row to row. With several heads each stretch of `width` in a row is normalised
-// by itself, all by one weight: x, h, y and their gradients are rows of heads · width. A row with a
+// by itself, all by one weight, or each by its own: x, h, y and their gradients are rows of heads ·
+// width. A row with a
 // NaN or an infinity gives NaN in that row alone. Bytes, forward with residual: 4 passes of rows ·
 // width elements (read x, residual; write h, y), 2 without. Bytes, backward: read d y, h, d_h;
 // write d_h: 4 passes, 5 with y; the weight gradient reads d y and h once more.
@@ -37,12 +38,13 @@ struct RmsNormForward {
   int64_t residual_stride = 0;
   void* h = nullptr;  // with a residual; may be x or residual
   int64_t h_stride = 0;
-  const void* weight = nullptr;  // [width]
+  const void* weight = nullptr;  // [width]; with head_weights [heads · width]
   float weight_offset = 0, eps = 1e-6f;
   void* y = nullptr;  // may be x, or residual when that is not h
   int64_t y_stride = 0;
   float* inverse = nullptr;  // [heads, rows] r for the backward, or null
   int64_t heads = 1;
+  bool head_weights = false;  // on a CPU
   // The stream's type if it is not `type`: fp32 beside fp16. Then only h may overwrite an operand:
   // residual.
   std::optional<Element> stream_type;
@@ -55,14 +57,15 @@ struct RmsNormBackward {
   int64_t d_y_stride = 0;
   const void* h = nullptr;
   int64_t h_stride = 0;
-  const void* weight = nullptr;  // [width]
+  const void* weight = nullptr;  // [width]; with head_weights [heads · width]
   float weight_offset = 0;
   const float* inverse = nullptr;  // [heads, rows], of the forward
   void* d_h = nullptr;             // may be d_y
   int64_t d_h_stride = 0;
   bool accumulate = false;    // add to d_h, the gradient of the residual stream, instead of writing it
-  float* d_weight = nullptr;  // [width], added to; or null. Then d_h may not be d_y
+  float* d_weight = nullptr;  // like weight, added to; or null. Then d_h may not be d_y
   int64_t heads = 1;
+  bool head_weights = false;  // on a CPU
   void* workspace = nullptr;  // on a GPU
   void* y = nullptr;  // the forward's result again, for the gradients of weights that read it; may be d_y, but not d_h; or null
   int64_t y_stride = 0;

@@ -131,6 +131,7 @@ void rms_norm_forward_cpu(const RmsNormForward& args, CpuLevel level) {
     advance(a.x, args.residual ? bytes : stream_bytes);
     advance(a.residual, stream_bytes), advance(a.h, stream_bytes), advance(a.y, bytes);
     advance(a.inverse, 4 * a.rows);
+    if (args.head_weights) advance(a.weight, bytes);
   }
 }
 
@@ -145,6 +146,7 @@ void rms_norm_backward_cpu(const RmsNormBackward& args, CpuLevel level) {
     parallel_loop(a, a.rows, 8, rows);
     advance(a.d_y, bytes), advance(a.h, stream_bytes), advance(a.d_h, stream_bytes), advance(a.y, bytes);
     advance(a.inverse, 4 * a.rows);
+    if (args.head_weights) advance(a.weight, bytes), advance(a.d_weight, 4 * a.width);
   }
 }
 

@@ -17,6 +17,15 @@ std::array<ValueId, 2> rope(Recorder& g, ValueId q, ValueId k, const Heads& head
   return {q_turned, k_turned};
 }
 
+ValueId rope(Recorder& g, ValueId q, const Heads& heads, const RopeOptions& options) {
+  ValueId turned = g.over(g.name("q_turned"), q);
+  Attributes& a = g.push(&ops::rope, {q}, {turned}).attributes;
+  a.heads = heads.heads, a.kv_heads = heads.kv_heads, a.head_dim = heads.head_dim;
+  a.interleaved = options.interleaved, a.window_angles = options.window_angles;
+  a.grown_queries = options.grown_queries;
+  return turned;
+}
+
 // The tables of queries that grow without a turn have sines of zero.
 ValueId grow_queries(Recorder& g, ValueId q, const Heads& heads) {
   ValueId grown = g.over(g.name("q_grown"), q);
@@ -47,7 +56,7 @@ std::vector<Rope> rotations(const Call& c) {
             .backward = c.op.kind == &ops::rope_backward,
             .tokens = c.tokens(),
             .head_dim = a.head_dim,
-            .rotary_dim = c.batch.rotary_dim,
+            .rotary_dim = a.window_angles ? c.batch.window_rotary_dim : c.batch.rotary_dim,
             .cosine = a.window_angles ? c.batch.window_cosine : c.batch.cosine,
             .sine = a.window_angles ? c.batch.window_sine : c.batch.sine};
   const auto turn = [&](ValueId x, int64_t heads, int64_t kv_heads) {
@@ -63,6 +72,7 @@ std::vector<Rope> rotations(const Call& c) {
     all.push_back(turn(c.out(0), a.heads, 0));
     return all;
   }
+  if (!keys) return {turn(c.out(0), a.heads, 0)};
   const Value &q = c.m.graph.value(c.out(0)), &k = c.m.graph.value(c.out(1));
   if (q.buffer == k.buffer && q.column + q.width == k.column) return {turn(c.out(0), a.heads, a.kv_heads)};
   return {turn(c.out(0), a.heads, 0), turn(c.out(1), a.kv_heads, 0)};

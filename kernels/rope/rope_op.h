@@ -19,6 +19,9 @@ struct RopeOptions {
 // Turns q and k by their positions' angles; both are overwritten.
 std::array<ValueId, 2> rope(Recorder& g, ValueId q, ValueId k, const Heads& heads, const RopeOptions& options);
 
+// Turns q alone, which is overwritten.
+ValueId rope(Recorder& g, ValueId q, const Heads& heads, const RopeOptions& options);
+
 // Multiplies q, which nothing turns, by what it grows by at its position; it is overwritten.
 ValueId grow_queries(Recorder& g, ValueId q, const Heads& heads);
 

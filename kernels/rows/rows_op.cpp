@@ -24,12 +24,29 @@ ValueId scale(Recorder& g, ValueId x, double factor) {
   return y;
 }
 
-ValueId in_compute_type(Recorder& g, ValueId x) {
-  if (g.graph.buffer_of(x).type == ValueType::compute) return x;
-  ValueId y = g.like("cast", x, g.graph.value(x).width);
+ValueId scale_parts(Recorder& g, ValueId x, const PartFactors& factors) {
+  const Value in_place = g.graph.value(x);
+  ValueId y = g.graph.add_value(in_place.name + ".scaled", in_place.buffer, in_place.column, in_place.width);
+  g.push(&ops::scale_parts, {x}, {y}).attributes.factors = std::make_shared<PartFactors>(factors);
+  return y;
+}
+
+ValueId scale_by(Recorder& g, ValueId x, const std::string& module) {
+  const int32_t at = g.module_at(module, ModuleKind::vector, 0, 1);
+  g.use_at(at).constant = true, g.use_at(at).trained = false;
+  ValueId y = g.over(g.name("scaled stream"), x);
+  g.push(&ops::scale, {x}, {y}, {at});
+  return y;
+}
+
+static ValueId in_type(Recorder& g, ValueId x, ValueType type) {
+  if (g.graph.buffer_of(x).type == type) return x;
+  ValueId y = g.like("cast", x, g.graph.value(x).width, type);
   g.push(&ops::cast, {x}, {y});
   return y;
 }
+ValueId in_compute_type(Recorder& g, ValueId x) { return in_type(g, x, ValueType::compute); }
+ValueId in_stream_type(Recorder& g, ValueId x) { return in_type(g, x, g.stream); }
 
 ValueId gather(Recorder& g, ValueId h) {
   ValueId rows = g.graph.new_value(g.name("supervised"), Rows::targets, g.graph.value(h).width, g.graph.buffer_of(h).type);
@@ -47,17 +64,23 @@ bool cast_to_gradient(const Graph& graph, const Op& op) {
   return types::other_than_result(graph, op) && (op.in.size() == 1 || graph.buffer_of(op.in[1]).type == graph.buffer_of(op.out[0]).type);
 }
 
+// A branch is of the compute type; the stream, which numbers of the file multiply, may be fp32.
+bool branch_or_stream(const Graph& graph, const Op& op) {
+  return op.modules.empty() ? types::compute(graph, op) : types::of_result(graph, op);
+}
+
 void derive_add(Gradients& g, const Op& forward) {
   const ValueId d_sum = g.gradient(forward.out[0]);
   for (ValueId part : forward.in)
     if (g.wants(part)) g.pass_on(part, d_sum);
 }
 
+template <const OpRecord* backward>
 void derive_scale(Gradients& g, const Op& forward) {
   // The value that the result was added to may have the same gradient, in the place that would be
   // this one's. Then this one gets another place.
   if (g.shared(forward.out[0])) g.mirror_anew(forward.in[0]);
-  derive::added<&ops::scale_backward>(g, forward);
+  derive::added<backward>(g, forward);
 }
 
 CopyRows copy_of(const Call& c, ValueId from, ValueId to) {
@@ -104,6 +127,18 @@ ScaleRows scale_args(const Call& c) {
   return args;
 }
 
+void run_scale_parts(const OpRun& r) {
+  ScaleRows args = scale_args(r);
+  const int64_t x_bytes = bytes_of(r.m.element(r.in(0))), y_bytes = bytes_of(r.m.element(r.out(0)));
+  const char* x = static_cast<const char*>(args.x);
+  char* y = static_cast<char*>(args.y);
+  for (const auto& [width, factor] : *r.op.attributes.factors) {
+    args.x = x, args.y = y, args.width = width, args.factor = static_cast<float>(factor);
+    r.device.run(args);
+    x += width * x_bytes, y += width * y_bytes;
+  }
+}
+
 void run_scatter(const OpRun& r) {
   const ValueId all = r.out(0);
   r.device.clear(r.m.data(all), r.tokens() * r.m.stride(all) * bytes_of(r.m.element(all)));
@@ -132,7 +167,9 @@ const OpRecord ops::add{.name = "add", .flops = flops::elementwise, .types = typ
 const OpRecord ops::add_gradient{.name = "add gradient", .flops = flops::elementwise, .types = all_of_one_type, .run = by<add_args>};
 const OpRecord ops::cast{.name = "cast", .types = types::other_than_result, .derive = derive::added<&ops::cast_backward>, .run = by<scale_args>};
 const OpRecord ops::cast_backward{.name = "cast backward", .flops = flops::elementwise, .types = cast_to_gradient, .run = by<scale_args>};
-const OpRecord ops::scale{.name = "scale", .flops = flops::elementwise, .derive = derive_scale, .run = by<scale_args>};
-const OpRecord ops::scale_backward{.name = "scale backward", .flops = flops::elementwise, .run = by<scale_args>};
+const OpRecord ops::scale{.name = "scale", .flops = flops::elementwise, .types = branch_or_stream, .derive = derive_scale<&ops::scale_backward>, .run = by<scale_args>};
+const OpRecord ops::scale_backward{.name = "scale backward", .flops = flops::elementwise, .types = branch_or_stream, .run = by<scale_args>};
+const OpRecord ops::scale_parts{.name = "scale parts", .flops = flops::elementwise, .derive = derive_scale<&ops::scale_parts_backward>, .run = run_scale_parts};
+const OpRecord ops::scale_parts_backward{.name = "scale parts backward", .flops = flops::elementwise, .run = run_scale_parts};
 
 }  // namespace forge

@@ -95,7 +95,16 @@ SwigluBackward glu_backward(const Call& c) {
     args.d_y_stride = args.width;
   }
   if (const size_t again = joined ? 1 : 2; c.op.out.size() > again) place_result(c, c.out(again), args);
+  if (c.op.attributes.gate == GateKind::sigmoid) {
+    c.place(c.out(0), args.d_gate, args.d_gate_stride);
+    c.place(c.out(1), args.d_up, args.d_up_stride);
+  }
   return args;
+}
+
+void derive_glu(Gradients& g, const Op& forward) {
+  if (forward.attributes.gate == GateKind::sigmoid) return derive::apart<&ops::glu_backward, 2>(g, forward);
+  derive::in_place<&ops::glu_backward>(g, forward);
 }
 
 void run_glu(const OpRun& r) {
@@ -108,7 +117,7 @@ void run_glu_backward(const OpRun& r) {
 
 }  // namespace
 
-const OpRecord ops::glu{.name = "glu", .flops = flops::elementwise, .derive = derive::in_place<&ops::glu_backward>, .run = run_glu, .copies = {.results = 2}};
+const OpRecord ops::glu{.name = "glu", .flops = flops::elementwise, .derive = derive_glu, .run = run_glu, .copies = {.results = 2}};
 const OpRecord ops::glu_backward{.name = "glu backward",
                                  .flops = flops::elementwise,
                                  .run = run_glu_backward,

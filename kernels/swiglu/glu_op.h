@@ -9,7 +9,8 @@ namespace ops {
 // gate, up → f(gate) · up; or of one input whose columns 2i and 2i + 1 are a pair, or whose columns
 // are in turn `gate_half` gates and as many values.
 extern const OpRecord glu;
-// d y, gate, up → d gate, d up[, y], in the places of gate and up; of one input likewise.
+// d y, gate, up → d gate, d up[, y], in the places of gate and up; of one input likewise. With a
+// sigmoid both have places of their own: attention's backward reads its result again.
 extern const OpRecord glu_backward;
 }  // namespace ops
 

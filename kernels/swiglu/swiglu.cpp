@@ -5,6 +5,10 @@
 namespace forge {
 
 at::Tensor swiglu(const at::Tensor& gate, const at::Tensor& up, GateFunction function) {
+  // Autograd takes the slope of a sigmoid from its result, which is rounded in 16 bits.
+  if (function == GateFunction::sigmoid && gate.scalar_type() != at::kDouble)
+    return (at::sigmoid(gate.to(at::kFloat)) * up.to(at::kFloat)).to(gate.scalar_type());
+  if (function == GateFunction::sigmoid) return at::sigmoid(gate) * up;
   return (function == GateFunction::silu ? at::silu(gate) : at::gelu(gate, "tanh")) * up;
 }
 

@@ -12,10 +12,10 @@ void swiglu_forward_cuda(const SwigluForward& args, CudaStream stream) {
     bool wide = sixteen_byte<T>({args.gate, args.up, args.y},
                                 {args.width, args.gate_stride, args.up_stride, args.y_stride});
     dispatch_width<T>(wide, [&]<int N>(Width<N>) {
-      const bool silu = args.function == GateFunction::silu;
-      launch("swiglu_forward",
-             silu ? swiglu_forward_kernel<T, N, Silu> : swiglu_forward_kernel<T, N, GeluTanh>,
-             grid_of(args.rows, args.width, N), stream, a);
+      const auto kernel = args.function == GateFunction::silu      ? swiglu_forward_kernel<T, N, Silu>
+                          : args.function == GateFunction::sigmoid ? swiglu_forward_kernel<T, N, Sigmoid>
+                                                                   : swiglu_forward_kernel<T, N, GeluTanh>;
+      launch("swiglu_forward", kernel, grid_of(args.rows, args.width, N), stream, a);
     });
   });
 }
@@ -23,17 +23,21 @@ void swiglu_forward_cuda(const SwigluForward& args, CudaStream stream) {
 void swiglu_backward_cuda(const SwigluBackward& args, CudaStream stream) {
   if (args.rows == 0 || args.width == 0) return;
   dispatch_element(args.type, [&]<class T>(Type<T>) {
-    SwigluBackwardArgs<T> a{as<T>(args.d_y), as<T>(args.gate), as<T>(args.up),  as<T>(args.y),
-                            args.rows,       args.width,       args.d_y_stride, args.gate_stride,
-                            args.up_stride,  args.y_stride};
+    void *const d_gate = args.d_gate ? args.d_gate : args.gate, *const d_up = args.d_up ? args.d_up : args.up;
+    const int64_t d_gate_stride = args.d_gate ? args.d_gate_stride : args.gate_stride,
+                  d_up_stride = args.d_up ? args.d_up_stride : args.up_stride;
+    SwigluBackwardArgs<T> a{as<T>(args.d_y),  as<T>(args.gate), as<T>(args.up), as<T>(args.y),
+                            as<T>(d_gate),    as<T>(d_up),      args.rows,      args.width,
+                            args.d_y_stride,  args.gate_stride, args.up_stride, args.y_stride,
+                            d_gate_stride,    d_up_stride};
     bool wide =
-        sixteen_byte<T>({args.d_y, args.gate, args.up, args.y},
-                        {args.width, args.d_y_stride, args.gate_stride, args.up_stride, args.y_stride});
+        sixteen_byte<T>({args.d_y, args.gate, args.up, args.y, d_gate, d_up},
+                        {args.width, args.d_y_stride, args.gate_stride, args.up_stride, args.y_stride, d_gate_stride, d_up_stride});
     dispatch_width<T>(wide, [&]<int N>(Width<N>) {
-      const bool silu = args.function == GateFunction::silu;
-      launch("swiglu_backward",
-             silu ? swiglu_backward_kernel<T, N, Silu> : swiglu_backward_kernel<T, N, GeluTanh>,
-             grid_of(args.rows, args.width, N), stream, a);
+      const auto kernel = args.function == GateFunction::silu      ? swiglu_backward_kernel<T, N, Silu>
+                          : args.function == GateFunction::sigmoid ? swiglu_backward_kernel<T, N, Sigmoid>
+                                                                   : swiglu_backward_kernel<T, N, GeluTanh>;
+      launch("swiglu_backward", kernel, grid_of(args.rows, args.width, N), stream, a);
     });
   });
 }

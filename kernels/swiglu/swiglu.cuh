@@ -27,8 +27,8 @@ __global__ void __launch_bounds__(256) swiglu_forward_kernel(SwigluForwardArgs<T
 template <class T>
 struct SwigluBackwardArgs {
   Global<const T> d_y;
-  Global<T> gate, up, y;
-  int64_t rows, width, d_y_stride, gate_stride, up_stride, y_stride;
+  Global<T> gate, up, y, d_gate, d_up;
+  int64_t rows, width, d_y_stride, gate_stride, up_stride, y_stride, d_gate_stride, d_up_stride;
 };
 
 template <class T, int N, class Function>
@@ -47,8 +47,8 @@ __global__ void __launch_bounds__(256) swiglu_backward_kernel(SwigluBackwardArgs
       up[k] = narrow<T>(d * f.value);
       y[k] = narrow<T>(f.value * u);
     }
-    store_vector<N>(a.gate + row * a.gate_stride + i, gate);
-    store_vector<N>(a.up + row * a.up_stride + i, up);
+    store_vector<N>(a.d_gate + row * a.d_gate_stride + i, gate);
+    store_vector<N>(a.d_up + row * a.d_up_stride + i, up);
     if (a.y != nullptr) store_vector<N>(a.y + row * a.y_stride + i, y);
   }
 }

@@ -6,7 +6,8 @@
 //   d gate = d y · up · f'(gate)
 //   d up   = d y · f(gate)
 //
-// where f is silu(x) = x σ(x) or gelu(x) = x/2 (1 + tanh(√(2/π) (x + 0.044715 x³))).
+// where f is silu(x) = x σ(x), gelu(x) = x/2 (1 + tanh(√(2/π) (x + 0.044715 x³))) or σ(x), the gate
+// of an attention's result.
 //
 // Arithmetic in fp32, every result rounded once. Strides are elements from row to row; gate and up
 // may be the two halves of one row of a fused projection. Bytes: forward 3 passes of rows · width
@@ -20,7 +21,7 @@
 
 namespace forge {
 
-enum class GateFunction { silu, gelu_tanh };
+enum class GateFunction { silu, gelu_tanh, sigmoid };
 
 struct SwigluForward {
   Element type = Element::f32;
@@ -40,13 +41,18 @@ struct SwigluBackward {
   int64_t rows = 0, width = 0;
   const void* d_y = nullptr;
   int64_t d_y_stride = 0;
-  void* gate = nullptr;  // in: gate; out: d gate
+  void* gate = nullptr;  // in: gate; out: d gate, like d up unless that has a place of its own
   int64_t gate_stride = 0;
   void* up = nullptr;  // in: up; out: d up
   int64_t up_stride = 0;
   void* y = nullptr;  // the forward's result again, for the gradient of the weight that follows; may be d_y;
                       // or null
   int64_t y_stride = 0;
+  // Places of both gradients where gate and up are read again; null: over gate and up.
+  void* d_gate = nullptr;
+  int64_t d_gate_stride = 0;
+  void* d_up = nullptr;
+  int64_t d_up_stride = 0;
 };
 
 // The clamped activation of gpt-oss, of pairs: columns 2i are gates, columns 2i + 1 the values that

@@ -17,6 +17,12 @@ FORGE_INLINE Activated<V> activate(GateFunction function, V x) {
     V value = max(set(-104.0f), x) * s;
     return {value, less(x, set(-104.0f), set(0.0f), fma(value, one - s, s))};
   }
+  if (function == GateFunction::sigmoid) {
+    // NaN stays NaN: of a bounded x, 0 times it is 0.
+    const V bounded = min(set(104.0f), max(set(-104.0f), x));
+    V s = fma(bounded, set(0.0f), sizeof(T) == 2 ? sigmoid_near(x) : sigmoid(x));
+    return {s, s * (one - s)};
+  }
   return gelu_by_tanh(x);
 }
 
@@ -42,12 +48,14 @@ void backward(const SwigluBackward& a, int64_t begin, int64_t end) {
     const T* d_y = static_cast<const T*>(a.d_y) + row * a.d_y_stride;
     T* gate = static_cast<T*>(a.gate) + row * a.gate_stride;
     T* up = static_cast<T*>(a.up) + row * a.up_stride;
+    T* d_gate = a.d_gate ? static_cast<T*>(a.d_gate) + row * a.d_gate_stride : gate;
+    T* d_up = a.d_up ? static_cast<T*>(a.d_up) + row * a.d_up_stride : up;
     T* y = a.y ? static_cast<T*>(a.y) + row * a.y_stride : nullptr;
     for_all<T>(a.width, [&](int64_t i, auto at) FORGE_LAMBDA {
       auto d = at.load(d_y + i), u = at.load(up + i);
       auto f = activate<T>(a.function, at.load(gate + i));
-      at.store(gate + i, d * u * f.slope);
-      at.store(up + i, d * f.value);
+      at.store(d_gate + i, d * u * f.slope);
+      at.store(d_up + i, d * f.value);
       if (y) at.store(y + i, f.value * u);
     });
   }

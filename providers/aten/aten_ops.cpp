@@ -115,6 +115,7 @@ Tensors inputs_of(const Run& r) {
   Tensors in;
   for (size_t i = 0; i < r.op.in.size(); ++i) in.push_back(r.in(i));
   if (r.op.kind == &ops::dispatch) in[1] = order_of(r, r.op.in[1]);
+  if (r.op.kind == &ops::scale_weights) in[1] = order_of(r, r.op.in[1]), in[2] = ends_of(r, r.op.in[2]);
   if (r.op.kind == &ops::combine || r.op.kind == &ops::collect) in[0] = expert_rows(r, in[0]), in[1] = order_of(r, r.op.in[1]);
   if (r.op.kind == &ops::expert_linear)
     in = {expert_rows(r, in[0]), ends_of(r, r.op.in[1]), order_of(r, r.op.in[2])};
@@ -172,7 +173,7 @@ void forward(const Run& r) {
   const OpCall call = call_of(r, r.op, r.op.out.empty() ? r.model.type : r.type(r.op.out[0]));
   const Tensors made = computed(call, inputs_of(r));
   if (r.op.kind == &ops::route) return route(r, made);
-  const std::vector<ValueId>& results = r.op.parts.empty() ? r.op.out : r.op.parts;
+  const std::vector<ValueId>& results = r.op.parts.empty() || made.size() < r.op.parts.size() ? r.op.out : r.op.parts;
   for (size_t i = 0; i < made.size(); ++i) {
     at::Tensor place = r.value(results[i]);
     place.copy_(made[i].reshape(place.sizes()));
@@ -207,7 +208,8 @@ void by_autograd(const Run& r) {
   const Tensors d{r.in(0)};
   for (size_t i = 0; i < count; ++i) in.push_back(r.in(1 + i));
   std::vector<Trainable*> items;
-  if (!op.modules.empty()) items = trained({r.module().weight, r.module().bias});
+  for (size_t i = 0; i < op.modules.size(); ++i) items.insert(items.end(), {r.module(i).weight, r.module(i).bias});
+  items = trained(std::move(items));
   const Tensors grads = pulled(in, [&](const Tensors& x) { return made = computed(call, x); }, d, items);
   if (r.op.out.size() > count) r.out(count).copy_(made[0]);
   for (size_t i = 0; i < count && i < r.op.out.size(); ++i) r.give(i, grads[i]);
@@ -244,6 +246,15 @@ void route_backward(const Run& r) {
     return balanced ? Tensors{made[0], made[3]} : Tensors{made[0]};
   };
   r.give(0, pulled({r.in(1)}, routed, d)[0]);
+}
+
+void scale_weights_backward(const Run& r) {
+  Op op = r.op;
+  op.kind = &ops::scale_weights;
+  const OpCall call = call_of(r, op, r.type(r.op.in[1]));
+  const at::Tensor order = order_of(r, r.op.in[2]), ends = ends_of(r, r.op.in[3]);
+  const auto scaled = [&](const Tensors& x) { return computed(call, {x[0], order, ends}); };
+  r.give(0, pulled({r.in(1)}, scaled, {r.in(0)}, trained({r.module().weight}))[0]);
 }
 
 void combine_backward(const Run& r) {
@@ -340,11 +351,14 @@ void each_expert(const at::Tensor& ends, const std::function<void(size_t expert,
   }
 }
 bool joined(const Run& r) { return r.m.graph.module(r.op).experts > 0; }
+// True if an expert's matrix is [in, out].
+bool in_first(const Run& r) { return joined(r) && !r.m.graph.module(r.op).out_first; }
 
 // Returns an expert's weight without its adapter, [out, in].
 at::Tensor expert_weight(const Run& r, size_t expert) {
-  return joined(r) ? base_weight(*r.module().linear, r.model.type).select(0, static_cast<int64_t>(expert)).t()
-                   : base_weight(*r.module(expert).linear, r.model.type);
+  if (!joined(r)) return base_weight(*r.module(expert).linear, r.model.type);
+  const at::Tensor own = base_weight(*r.module().linear, r.model.type).select(0, static_cast<int64_t>(expert));
+  return in_first(r) ? own.t() : own;
 }
 
 void expert_input_gradient(const Run& r) {
@@ -367,7 +381,7 @@ void expert_weight_gradient(const Run& r) {
       at::Tensor place = joined(r) ? item->grad.select(0, static_cast<int64_t>(expert)) : item->grad;
       place.add_(gradient.to(place.scalar_type()));
     };
-    if (module.weight) add(module.weight, joined(r) ? at::mm(of_x.t(), of_y) : at::mm(of_y.t(), of_x));
+    if (module.weight) add(module.weight, in_first(r) ? at::mm(of_x.t(), of_y) : at::mm(of_y.t(), of_x));
     if (module.bias) add(module.bias, of_y.sum(0));
   });
 }
@@ -416,7 +430,10 @@ void scatter(const Run& r) {
 }
 
 void add_gradient_rows(const Run& r) { r.out(0).copy_(r.in(0) + r.in(1)); }
-void scale_backward(const Run& r) { r.give(0, r.in(0) * r.op.attributes.scale); }
+void scale_backward(const Run& r) {
+  r.give(0, r.op.modules.empty() ? r.in(0) * r.op.attributes.scale : r.in(0) * *r.module().vector);
+}
+void scale_parts_backward(const Run& r) { r.give(0, scaled_parts(r.in(0), *r.op.attributes.factors)); }
 void cast_backward(const Run& r) { r.give(0, r.in(0).to(r.type(r.op.out[0]))); }
 
 struct Row {
@@ -434,6 +451,7 @@ constexpr Row kOps[] = {
     {&ops::add_gradient, add_gradient_rows},
     {&ops::cast_backward, cast_backward},
     {&ops::scale_backward, scale_backward},
+    {&ops::scale_parts_backward, scale_parts_backward},
     {&ops::linear_input_gradient, linear_input_gradient},
     {&ops::linear_weight_gradient, linear_weight_gradient},
     {&ops::adapter_gradient, adapter_gradient},
@@ -442,7 +460,9 @@ constexpr Row kOps[] = {
     {&ops::regroup_backward, [](const Run& r) { of_zeros(r, &ops::regroup); }},
     {&ops::latent_heads_backward, [](const Run& r) { of_zeros(r, &ops::latent_heads); }},
     {&ops::trim_heads_backward, [](const Run& r) { of_zeros(r, &ops::trim_heads); }},
+    {&ops::split_groups_backward, [](const Run& r) { of_zeros(r, &ops::split_groups); }},
     {&ops::route_backward, route_backward},
+    {&ops::scale_weights_backward, scale_weights_backward},
     {&ops::dispatch_backward, dispatch_backward},
     {&ops::combine_backward, combine_backward},
     {&ops::expert_input_gradient, expert_input_gradient},

@@ -6,6 +6,8 @@
 #include "kernels/activation/activation_op.h"
 #include "kernels/attention/attention_choice.h"
 #include "kernels/attention/attention_op.h"
+#include "kernels/delta_rule/delta_rule_op.h"
+#include "kernels/delta_rule/delta_rule_tiles.h"
 #include "kernels/dora/dora_op.h"
 #include "kernels/embedding/embedding_op.h"
 #include "kernels/experts/expert_linear_op.h"
@@ -20,6 +22,7 @@
 #include "kernels/rms_norm/norm_op.h"
 #include "kernels/rope/rope_op.h"
 #include "kernels/rows/rows_op.h"
+#include "kernels/short_conv/short_conv_op.h"
 #include "kernels/swiglu/glu_op.h"
 
 namespace forge {
@@ -27,6 +30,7 @@ namespace forge {
 std::string aten_attention_reason(const Attributes& a, bool sinks, const StepSizes& sizes) {
   if (sizes.aten) return "the job asks for it";
   if (a.position_distance > 0) return "no kernel adds a bias by distance to the scores";
+  if (a.alibi) return "no kernel adds ALiBi's bias to the scores";
   if (a.sight != Sight::causal) return "no kernel attends without a causal mask or to a source";
   if (!sizes.gpu) return "";
   // The problem covers sequences of every length: a window hides something of some.
@@ -122,8 +126,33 @@ int64_t attention_bytes(const Graph& graph, const Op& op, const StepSizes& sizes
   // Scores that are capped, or have a column of sinks, are a matrix more.
   const bool learns = any_module(graph, op, &ModuleUse::trained);
   const bool capped = a.softcap != 0 || (a.position_distance == 0 && !op.modules.empty());
-  if (capped || !op.modules.empty()) return kSmallBytes + (backward ? bytes.eager_backward(capped, learns) : bytes.eager_forward(capped));
+  if (capped || a.alibi || !op.modules.empty()) return kSmallBytes + (backward ? bytes.eager_backward(capped, learns) : bytes.eager_forward(capped));
   return kSmallBytes + (backward ? bytes.backward() : bytes.forward()) + block_bytes(length, seen, a.head_dim, shape, backward);
+}
+
+// Bytes of the delta rule in ATen: the operands in fp32, for each head of v, and what a chunk
+// makes.
+// Autograd keeps them of every chunk.
+int64_t delta_bytes(const Op& op, const StepSizes& sizes, int64_t longest) {
+  const Attributes& a = op.attributes;
+  const bool back = op.kind == &ops::delta_rule_backward || op.kind == &ops::state_space_backward;
+  const int64_t tokens = back ? sizes.tokens : std::min(sizes.tokens, longest), at_once = back ? sizes.tokens : std::min(longest, kDeltaChunk),
+                chunks = back ? delta_chunks(sizes.tokens) + sizes.tokens / 8 : 2;
+  const int64_t operands = tokens * a.heads * (4 * a.key_dim + 2 * a.value_dim + 4), results = 3 * sizes.tokens * a.heads * a.value_dim,
+                chunk = at_once * a.heads * (6 * kDeltaChunk + 6 * a.key_dim + 8 * a.value_dim), states = chunks * 3 * a.heads * a.key_dim * a.value_dim;
+  return kSmallBytes + 4 * ((back ? 2 : 1) * (operands + chunk) + results + states);
+}
+
+bool of_delta_rule(OpKind kind) {
+  return kind == &ops::delta_rule || kind == &ops::delta_rule_backward || kind == &ops::state_space || kind == &ops::state_space_backward;
+}
+
+// True for the ops of layers that keep states, which have no GPU kernels yet.
+bool on_cpu_alone(OpKind kind) {
+  constexpr OpKind kKinds[] = {&ops::short_conv,  &ops::short_conv_backward,  &ops::delta_gates,  &ops::delta_gates_backward, &ops::delta_rule,
+                               &ops::delta_rule_backward, &ops::step_gates, &ops::step_gates_backward, &ops::state_space, &ops::state_space_backward,
+                               &ops::split_groups, &ops::split_groups_backward};
+  return std::find(std::begin(kKinds), std::end(kKinds), kind) != std::end(kKinds);
 }
 
 }  // namespace
@@ -137,9 +166,13 @@ bool rescaled_experts(const Graph& graph, const Op& op) {
 std::string aten_reason(const Graph& graph, const Op& op, const StepSizes& sizes) {
   if (sizes.aten) return in_either(op.kind) ? "the job asks for it" : "";
   if (op.kind == &ops::attention || op.kind == &ops::attention_backward) return aten_attention_reason(op.attributes, !op.modules.empty(), sizes);
+  if (sizes.gpu && on_cpu_alone(op.kind)) return std::string("no GPU kernel computes ") + name_of(op.kind);
   if ((op.kind == &ops::activation || op.kind == &ops::activation_backward) && op.attributes.activation == ActivationKind::relu)
     return "no kernel computes relu";
+  if (sizes.gpu && op.attributes.head_weights) return "no GPU kernel norms heads by weights of their own";
   if (op.kind == &ops::unit_norm || op.kind == &ops::unit_norm_backward) return "no kernel norms heads without a weight";
+  if (op.kind == &ops::scale_weights || op.kind == &ops::scale_weights_backward) return "no kernel scales the weights of experts";
+  if ((op.kind == &ops::scale || op.kind == &ops::scale_backward) && !op.modules.empty()) return "no kernel multiplies by a number of the file";
   if (op.kind == &ops::weigh_rows || op.kind == &ops::weigh_rows_backward) return "no kernel weighs what goes into an expert";
   return rescaled_experts(graph, op) ? "no kernel rescales an expert's columns, as DoRA does" : "";
 }
@@ -154,6 +187,7 @@ int64_t aten_bytes(const Graph& graph, const Op& op, const StepSizes& sizes, con
     const GroupSizes alone{.answer_pairs = shape.longest_sequence * shape.longest_sequence};
     return attention_bytes(graph, op, sizes, shape, shape.spec.reads_source() ? shape.groups : alone);
   }
+  if (of_delta_rule(op.kind)) return delta_bytes(op, sizes, shape.longest_sequence);
   // The result under autograd, and the gradient.
   if (op.kind == &ops::activation || op.kind == &ops::activation_backward)
     return 2 * bytes_of_value(graph, op.in[0], sizes);

@@ -38,27 +38,37 @@ void CachedRows::begin(const std::vector<NewTokens>& tokens, const Batch& batch,
   }
 }
 
-// Returns keys (part 0) or values (1) of the op's layer: [pages, kCachePage, kv_heads, head_dim].
-at::Tensor CachedRows::rows_of(const Op& op, int64_t part) const {
-  const ModelSpec& spec = model_.spec;
-  const at::Tensor all = cache_.memory().view(model_.type).view({-1, spec.num_layers, 2, kCachePage, spec.num_kv_heads, spec.head_dim});
-  return all.select(1, op.layer - spec.encoder_layers).select(1, part);
+const CacheLayer& CachedRows::layer_of(const Op& op) const {
+  return cache_.layers()[static_cast<size_t>(op.layer - model_.spec.encoder_layers)];
 }
 
-at::Tensor CachedRows::value(const StepMemory& m, ValueId id, bool writes) const {
+// Returns keys (part 0) or values (1) of the op's layer: [pages, kCachePage, kv_heads, head_dim].
+at::Tensor CachedRows::rows_of(const Op& op, int64_t part) const {
+  const CacheLayer& layer = layer_of(op);
+  const int64_t bytes = static_cast<int64_t>(c10::elementSize(model_.type)), count = kCachePage * layer.kv_heads * layer.head_dim;
+  return cache_.memory()
+      .view(model_.type)
+      .view({-1, cache_.page_bytes() / bytes})
+      .narrow(1, layer.begin / bytes + part * count, count)
+      .unflatten(1, {kCachePage, layer.kv_heads, layer.head_dim});
+}
+
+// Returns a value of the op by heads: [tokens, heads, head_dim].
+at::Tensor CachedRows::value(const StepMemory& m, const Op& op, ValueId id, bool writes) const {
   m.touch(device_, id, writes);
-  return tensor_of(m, id, model_.device).unflatten(1, {-1, model_.spec.head_dim});
+  return tensor_of(m, id, model_.device).unflatten(1, {-1, op.attributes.head_dim});
 }
 
 void CachedRows::store(const StepMemory& m, const Op& op) const {
-  for (int64_t part = 0; part < 2; ++part) rows_of(op, part).index_put_({page_, slot_}, value(m, op.in[static_cast<size_t>(1 + part)], false));
+  if (layer_of(op).shared) return;
+  for (int64_t part = 0; part < 2; ++part) rows_of(op, part).index_put_({page_, slot_}, value(m, op, op.in[static_cast<size_t>(1 + part)], false));
 }
 
 void CachedRows::attend(const StepMemory& m, const Op& op, const BatchTensors& batch) const {
   store(m, op);
   static const Attend kNone;
   const AttentionRule rule = rule_of_attention({m.graph, op, modules_, batch, kNone, false, model_.type});
-  const at::Tensor keys = rows_of(op, 0), values = rows_of(op, 1), q = value(m, op.in[0], false), out = value(m, op.out[0], true);
+  const at::Tensor keys = rows_of(op, 0), values = rows_of(op, 1), q = value(m, op, op.in[0], false), out = value(m, op, op.out[0], true);
   for (const Sequence& s : sequences_) {
     const auto read = [&](const at::Tensor& pages) { return pages.index_select(0, s.pages).flatten(0, 1).narrow(0, 0, s.length); };
     const at::Tensor all_keys = read(keys), all_values = read(values);

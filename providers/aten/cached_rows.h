@@ -34,8 +34,9 @@ class CachedRows {
     int64_t length = 0;
     at::Tensor pages;  // int64, in order
   };
+  const CacheLayer& layer_of(const Op& op) const;
   at::Tensor rows_of(const Op& op, int64_t part) const;
-  at::Tensor value(const StepMemory& m, ValueId id, bool writes) const;
+  at::Tensor value(const StepMemory& m, const Op& op, ValueId id, bool writes) const;
 
   ComputeDevice& device_;
   const Model& model_;

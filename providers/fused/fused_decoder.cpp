@@ -15,11 +15,13 @@
 #include "kernels/lm_head/lm_head.h"
 #include "providers/aten/aten_ops.h"
 #include "providers/aten/cached_rows.h"
+#include "providers/aten/cached_states.h"
 #include "providers/engine_providers.h"
 #include "providers/fused/batch.h"
 #include "providers/fused/fused_plan.h"
 #include "providers/fused/kv_cache.h"
 #include "providers/fused/modules.h"
+#include "providers/fused/text_states.h"
 
 namespace forge {
 namespace {
@@ -46,13 +48,15 @@ class FusedDecoder : public Decoder {
   FusedDecoder(const Model& model, TrainableSet& trainables, const StepOptions& options)
       : model_(model),
         device_(device_of(model.device)),
-        by_kernels_(device_.has<CachedAttention>() && !options.aten && !model.spec.reads_source()),
+        by_kernels_(device_.has<CachedAttention>() && !options.aten && !model.spec.reads_source() && !model.spec.alibi),
         cache_(model.spec, model.type, model.device),
+        states_(model.spec, model.type, model.device),
         list_(source_first(evaluation_step(decoded(options.shape)))),
         memory_(memory_of(list_, model, device_, options.aten)),
         modules_(device_, bind_modules(memory_.graph.modules, model, &trainables), memory_.graph.modules, memory_.type),
         aten_(device_, model, modules_.bound()),
         cached_(device_, model, modules_.bound(), cache_),
+        cached_states_(device_, model, modules_.bound(), states_),
         batch_memory_(device_) {
     if (by_kernels_) head_ = head_weight(model).contiguous();
     memory_.ratios = &ratios_;
@@ -77,6 +81,8 @@ class FusedDecoder : public Decoder {
     BatchTensors tensors = to_tensors(batch, spec, model_.type, model_.device);
     if (spec.reads_source() && !begins) recall_texts(tokens, tensors);
     for (size_t i = 0; i < tokens.size(); ++i) cache_.extend(tokens[i].sequence, batch.cu_seqlens[i + 1] - batch.cu_seqlens[i]);
+    std::vector<int64_t> sequences;
+    for (const NewTokens& t : tokens) states_.open(t.sequence), sequences.push_back(t.sequence);
     take_room(tensors);
     StepBatch step = batch_memory_.load(tensors);
     CachePlaces places;
@@ -86,33 +92,41 @@ class FusedDecoder : public Decoder {
     } else {
       cached_.begin(tokens, batch, before);
     }
+    StatePlaces states;
+    if (spec.recurrent()) states = states_.places(sequences, begins), step.states = &states;
     const size_t head = memory_.graph.forward_ops - 1;
     if (begins) {
-      run(0, once_, tensors, step, begins);
+      run(0, once_, tokens, tensors, step, begins);
       keep_sources(tokens, tensors);
     } else {
       recall_sources(tokens, tensors);
     }
-    run(once_, head, tensors, step, begins);
+    run(once_, head, tokens, tensors, step, begins);
     return logits_of(memory_.graph.ops[head], places);
   }
 
   void fork(int64_t from, int64_t to) override {
     cache_.fork(from, to);
+    states_.fork(from, to);
     if (model_.spec.reads_source()) sources_of(std::max(from, to)), sources_of(to) = sources_of(from);  // shared, since they are only read
   }
 
-  void forget(int64_t sequence, int64_t tokens) override { cache_.shorten(sequence, tokens); }
+  void forget(int64_t sequence, int64_t tokens) override {
+    FORGE_CHECK(forgets(), "states cannot take tokens back");
+    cache_.shorten(sequence, tokens);
+  }
+  bool forgets() const override { return !model_.spec.recurrent(); }
 
   void release(int64_t sequence) override {
     cache_.release(sequence);
+    states_.release(sequence);
     if (model_.spec.reads_source()) sources_of(sequence).clear();
   }
 
-  int64_t cache_bytes() const override { return cache_.bytes(); }
+  int64_t cache_bytes() const override { return cache_.bytes() + states_.bytes(); }
 
  private:
-  void run(size_t first, size_t end, const BatchTensors& tensors, const StepBatch& step, bool begins) {
+  void run(size_t first, size_t end, const std::vector<NewTokens>& tokens, const BatchTensors& tensors, const StepBatch& step, bool begins) {
     modules_.begin(list_, first, end);
     for (size_t i = first; i < end; ++i) {
       const Op& op = list_.ops[i];
@@ -120,6 +134,8 @@ class FusedDecoder : public Decoder {
       // A prompt is attended to as in training.
       if (cached && !begins)
         cached_.attend(memory_, op, tensors);
+      else if (memory_.in_aten(i) && CachedStates::reads(op))
+        cached_states_.run(memory_, op, tokens, tensors, begins);
       else if (memory_.in_aten(i))
         aten_.run(memory_, op, tensors, step);
       else
@@ -191,7 +207,7 @@ class FusedDecoder : public Decoder {
     }
     places.positions = batch.positions;
     places.shape = cache_.shape(numbers);
-    places.pages = cache_.pages(), places.part_bytes = cache_.part_bytes();
+    places.pages = cache_.pages(), places.layers = cache_.layers().data();
     return places;
   }
 
@@ -199,6 +215,7 @@ class FusedDecoder : public Decoder {
     const ValueId id = head.in[0];
     if (!by_kernels_) {
       at::Tensor logits = at::mm(rows(id, /*writes=*/false), head_weight(model_).t()).to(at::kFloat);
+      add_bias(logits);
       cap_logits(logits, head.attributes.softcap);
       return logits;
     }
@@ -209,8 +226,12 @@ class FusedDecoder : public Decoder {
     if (model_.head_blocks.defined()) product.w = nullptr, product.blocks = blocks_of(model_.head_blocks), product.blocks.type = Element::f32;
     product.y = logits.data_ptr(), product.y_stride = logits.stride(0);
     row_product(device_, product, *places.scratch);
+    add_bias(logits);
     cap_logits(logits, head.attributes.softcap);
     return logits;
+  }
+  void add_bias(at::Tensor& logits) const {
+    if (model_.head_bias.defined()) logits.add_(model_.head_bias);
   }
 
   const Model& model_;
@@ -218,12 +239,14 @@ class FusedDecoder : public Decoder {
   const bool by_kernels_;  // attention over the cache and the head are the device's
   at::Tensor head_;        // [vocab, hidden]
   KvCache cache_;
+  TextStates states_;
   DoraRatios ratios_;
   const Graph list_;
   StepMemory memory_;
   FusedModules modules_;
   AtenOps aten_;
   CachedRows cached_;
+  CachedStates cached_states_;
   BatchMemory batch_memory_;
   DeviceBlock arena_;
   at::Tensor logits_;  // [sequences, vocab]

@@ -23,6 +23,7 @@
 #include "kernels/lora/folded_limits.h"
 #include "kernels/quantize/quantize_args.h"
 #include "providers/aten/aten_plan.h"
+#include "providers/fused/state_sizes.h"
 
 namespace forge {
 namespace {
@@ -128,18 +129,18 @@ int64_t scratch_weight_bytes(const ActivationShape& shape, const Graph& graph) {
          (shape.quantization == Quantization::none ? 0 : kCodeBookBytes);
 }
 
-AttentionProblem gpu_attention(const ActivationShape& shape, int64_t window, double softcap) {
+AttentionProblem gpu_attention(const ActivationShape& shape, const Attributes& of, int64_t window) {
   const ModelSpec& spec = shape.spec;
   return {
       .capability = shape.capability,
       .type = shape.precision == Precision::fp16 ? Element::f16 : element_of_bytes(bytes_of(shape.precision)),
-      .head_dim = spec.head_dim,
-      .heads = spec.num_heads,
+      .head_dim = of.head_dim,
+      .heads = of.heads,
       .sequences = shape.several_sequences || shape.spec.attention_chunk > 0 ? shape.micro_batch_tokens : 1,
       .tokens = shape.micro_batch_tokens,
       .longest = shape.longest_sequence,
       .window = window,
-      .softcap = static_cast<float>(softcap),
+      .softcap = static_cast<float>(of.softcap),
       .sinks = spec.attention_sinks};
 }
 
@@ -149,14 +150,16 @@ AttentionProblem gpu_attention(const ActivationShape& shape, int64_t window, dou
 int64_t attention_bytes(const ActivationShape& shape) {
   const auto efficient = [&](const Op& op) {
     if (op.kind != &ops::attention) return false;
-    AttentionProblem problem = gpu_attention(shape, /*window=*/0, op.attributes.softcap);
-    problem.head_dim = op.attributes.head_dim, problem.heads = op.attributes.heads;
+    const AttentionProblem problem = gpu_attention(shape, op.attributes, /*window=*/0);
     return choose_attention(problem, /*backward=*/true).kernel == AttentionKernel::efficient;
   };
-  const std::vector<Op>& ops = shape.lists->forward().ops;
-  if (std::none_of(ops.begin(), ops.end(), efficient)) return 0;
-  const int64_t row = shape.spec.num_heads * shape.spec.head_dim;
-  return shape.micro_batch_tokens * (row * (6 * bytes_of(shape.precision) + 4) + 8 * shape.spec.num_heads);
+  int64_t most = 0;
+  for (const Op& op : shape.lists->forward().ops) {
+    if (!efficient(op)) continue;
+    const int64_t heads = op.attributes.heads, row = heads * op.attributes.head_dim;
+    most = std::max(most, row * (6 * bytes_of(shape.precision) + 4) + 8 * heads);
+  }
+  return shape.micro_batch_tokens * most;
 }
 
 // Returns the most bytes that LibTorch takes beside a product, less the head's gradient: both are
@@ -257,7 +260,10 @@ std::vector<MemoryLine> list_lines(const ActivationShape& shape, Runs runs) {
 // they are read from the pages and repeated for the heads that share them, and its scores.
 int64_t cached_rows_bytes(const ActivationShape& shape, int64_t longest) {
   const ModelSpec& spec = shape.spec;
-  return longest * (2 * spec.head_dim * (spec.num_kv_heads + spec.num_heads) * bytes_of(shape.precision) + 12 * spec.num_heads);
+  int64_t widest = 0;
+  for (int64_t layer = 0; layer < spec.num_layers; ++layer)
+    widest = std::max(widest, spec.head_width(layer) * (spec.kv_heads(layer) + spec.num_heads));
+  return longest * (2 * widest * bytes_of(shape.precision) + 12 * spec.num_heads);
 }
 
 std::vector<MemoryLine> decoding_lines(const ActivationShape& shape, const DecodingShape& decoding, bool aten) {
@@ -268,9 +274,12 @@ std::vector<MemoryLine> decoding_lines(const ActivationShape& shape, const Decod
   reading.longest_sequence = decoding.longest_prompt;
   const StepSizes sizes = sizes_of(reading, aten);
   const Graph& graph = shape.lists->evaluation({});
-  const bool cached_rows = aten || shape.cuda;
+  const bool cached_rows = aten || shape.cuda || shape.spec.alibi;
   const int64_t arena = lay_out(graph, sizes, fused_workspace).bytes;
-  const int64_t page = shape.spec.num_layers * 2 * shape.spec.num_kv_heads * shape.spec.head_dim * kCachePage * bytes_of(shape.precision);
+  int64_t features = 0;
+  for (int64_t layer = 0; layer < shape.spec.num_layers; ++layer)
+    if (shape.spec.attends(layer) && !shape.spec.shares_kv(layer)) features += shape.spec.key_width(layer);
+  const int64_t page = 2 * std::max<int64_t>(1, features) * kCachePage * bytes_of(shape.precision);
   // A group shares its prompt's full pages; each completion has its own last page and the pages
   // after it. The cache doubles when it is full, and holds old and new memory while it copies.
   const auto pages_of = [](int64_t tokens) { return (tokens + kCachePage - 1) / kCachePage; };
@@ -292,6 +301,9 @@ std::vector<MemoryLine> decoding_lines(const ActivationShape& shape, const Decod
   const auto add = [&](const char* name, int64_t bytes, std::string formula) {
     if (bytes > 0) lines.push_back({name, bytes, std::move(formula)});
   };
+  const int64_t states = static_cast<int64_t>(shape.spec.delta_layers.size()) * state_sizes(shape.spec, bytes_of(shape.precision)).bytes();
+  add("rollout: states", decoding.slots * states, format_count(decoding.slots) + " completions, " + format_bytes(states) +
+          " each: of layers with a delta rule, the matrices in fp32 and the last columns of the convolution");
   const int64_t in_aten = most_aten_bytes(reading, graph, sizes),
                 over_cache = cached_rows ? cached_rows_bytes(shape, decoding.longest_prompt + decoding.max_new_tokens) : 0;
   add("rollout: ATen", std::max(in_aten, over_cache), tokens + ": what LibTorch holds beside the arena for one op" + (aten ? ", a bound" : ""));
@@ -315,6 +327,7 @@ bool decodes_ahead(const Graph& graph, bool gpu) { return gpu && !asks_host(grap
 
 Choice<Attention> aten_attention(const ActivationShape& shape, const Attributes& of) {
   if (of.position_distance > 0) return {Attention::eager, "LibTorch's kernels give a bias of the scores no gradient"};
+  if (of.alibi) return {Attention::eager, "LibTorch's kernels have no ALiBi"};
   if (shape.spec.attention_sinks) return {Attention::eager, "LibTorch's kernels have no sinks"};
   if (of.softcap != 0) return {Attention::eager, "LibTorch's kernels have no cap on the scores"};
   return {Attention::sdpa, "LibTorch's scaled_dot_product_attention, one group of texts after the other"};
@@ -324,7 +337,7 @@ Choice<Attention> fused_attention(const ActivationShape& shape, const Attributes
   if (!aten_attention_reason(of, shape.spec.attention_sinks, sizes_of(shape)).empty()) return aten_attention(shape, of);
   if (!shape.cuda) return {Attention::tiles, "forge's own, in cache: the score matrix is never held"};
   // The choice is that of the backward: if the forward's kernel differs, it is the faster one.
-  const AttentionChoice choice = choose_attention(gpu_attention(shape, of.window, of.softcap), /*backward=*/true);
+  const AttentionChoice choice = choose_attention(gpu_attention(shape, of, of.window), /*backward=*/true);
   const Attention kernel = choice.kernel == AttentionKernel::flash       ? Attention::flash
                            : choice.kernel == AttentionKernel::efficient ? Attention::efficient
                                                                          : Attention::own;

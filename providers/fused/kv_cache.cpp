@@ -9,10 +9,18 @@
 
 namespace forge {
 
-KvCache::KvCache(const ModelSpec& spec, c10::ScalarType type, c10::Device device)
-    : type_(element_of(type)), device_(device), layers_(spec.num_layers), kv_heads_(spec.num_kv_heads), head_dim_(spec.head_dim) {}
-
-int64_t KvCache::part_bytes() const { return kv_heads_ * head_dim_ * kCachePage * bytes_of(type_); }
+KvCache::KvCache(const ModelSpec& spec, c10::ScalarType type, c10::Device device) : type_(element_of(type)), device_(device) {
+  for (int64_t layer = 0; layer < spec.num_layers; ++layer) {
+    if (spec.shares_kv(layer)) {
+      layers_.push_back(layers_[static_cast<size_t>(spec.kv_layer(layer))]);
+      layers_.back().shared = true;
+      continue;
+    }
+    layers_.push_back({page_bytes_, spec.kv_heads(layer), spec.head_width(layer)});
+    if (!spec.attends(layer)) continue;
+    page_bytes_ += 2 * spec.key_width(layer) * kCachePage * bytes_of(type_);
+  }
+}
 
 int64_t KvCache::length(int64_t sequence) const {
   return sequence < static_cast<int64_t>(sequences_.size()) ? sequences_[static_cast<size_t>(sequence)].length : 0;
@@ -51,7 +59,7 @@ void KvCache::fork(int64_t from, int64_t to) {
       continue;
     }
     const int32_t page = take_page();
-    memory_.narrow(0, page * page_bytes(), page_bytes()).copy_(memory_.narrow(0, source.pages[i] * page_bytes(), page_bytes()));
+    memory_.narrow(0, page * page_bytes_, page_bytes_).copy_(memory_.narrow(0, source.pages[i] * page_bytes_, page_bytes_));
     copy.pages.push_back(page);
   }
 }
@@ -75,8 +83,8 @@ void KvCache::release(int64_t sequence) {
 
 void KvCache::grow() {
   constexpr int64_t kFirst = 8;  // pages
-  const int64_t before = memory_.defined() ? memory_.numel() / page_bytes() : 0, after = std::max(kFirst, 2 * before);
-  at::Tensor larger = at::empty({after * page_bytes()}, at::TensorOptions(device_).dtype(at::kByte));
+  const int64_t before = memory_.defined() ? memory_.numel() / page_bytes_ : 0, after = std::max(kFirst, 2 * before);
+  at::Tensor larger = at::empty({after * page_bytes_}, at::TensorOptions(device_).dtype(at::kByte));
   if (before > 0) larger.narrow(0, 0, memory_.numel()).copy_(memory_);
   memory_ = larger;
   users_.resize(static_cast<size_t>(after));
@@ -92,9 +100,7 @@ CacheShape KvCache::shape(const std::vector<int64_t>& sequences) {
     std::copy(pages.begin(), pages.end(), table_.begin() + static_cast<std::ptrdiff_t>(i * columns));
   }
   return {.type = type_,
-          .kv_heads = kv_heads_,
-          .head_dim = head_dim_,
-          .page_stride = page_bytes() / bytes_of(type_),
+          .page_stride = page_bytes_ / bytes_of(type_),
           .pages = table_.data(),
           .page_columns = static_cast<int64_t>(columns)};
 }

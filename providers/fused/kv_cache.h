@@ -25,15 +25,17 @@ class KvCache {
   void shorten(int64_t sequence, int64_t tokens);
   void release(int64_t sequence);
 
-  // Returns the pages of these sequences, a row each; valid until the next call of a member.
+  // Returns the pages of these sequences, a row each, without the heads of a layer; valid until the
+  // next call of a member.
   CacheShape shape(const std::vector<int64_t>& sequences);
   // Returns the numbers of a sequence's pages, in order; valid as long.
   const std::vector<int32_t>& pages_of(int64_t sequence) { return at(sequence).pages; }
-  // Returns the memory of all pages: uint8 [pages · layers · 2 · part_bytes].
+  // Returns the memory of all pages: uint8 [pages · page_bytes].
   const at::Tensor& memory() const { return memory_; }
+  int64_t page_bytes() const { return page_bytes_; }  // keys and values of every layer
   // Returns the pages of all sequences, each the keys and values of every layer; valid as long.
   char* pages() const { return static_cast<char*>(memory_.data_ptr()); }
-  int64_t part_bytes() const;  // keys of a layer's page, or values
+  const std::vector<CacheLayer>& layers() const { return layers_; }
   int64_t bytes() const { return memory_.defined() ? memory_.numel() : 0; }
 
  private:
@@ -45,12 +47,12 @@ class KvCache {
   int32_t take_page();
   void give_page(int32_t page);
   void grow();
-  int64_t page_bytes() const { return layers_ * 2 * part_bytes(); }
 
   Element type_;
   c10::Device device_;
-  int64_t layers_, kv_heads_, head_dim_;
-  at::Tensor memory_;  // uint8 [pages, layers, 2, …]
+  std::vector<CacheLayer> layers_;
+  int64_t page_bytes_ = 0;
+  at::Tensor memory_;  // uint8 [pages, page_bytes]
   std::vector<int32_t> free_;
   std::vector<int32_t> users_;  // sequences of each page
   std::vector<Sequence> sequences_;

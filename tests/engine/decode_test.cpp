@@ -10,10 +10,13 @@
 #include "core/lib/io/model_file.h"
 #include "core/model/adapter/lora.h"
 #include "core/model/families/adapter_sites.h"
+#include "core/model/families/config_spec.h"
+#include "core/model/families/drawn_weights.h"
 #include "core/model/generate.h"
 #include "kernels/quantize/by_16.h"
 #include "providers/engine_providers.h"
 #include "providers/fused/kv_cache.h"
+#include "tests/fixtures/variants.h"
 #include "tests/test.h"
 
 using namespace forge;
@@ -29,9 +32,11 @@ struct Loaded {
   StepOptions options;
 
   explicit Loaded(c10::ScalarType type) : Loaded(type, *open_model(kModel), {}) {}
-  Loaded(c10::ScalarType type, const TensorFile& file, const BaseStorage& storage, bool tied = false) {
-    ModelSpec spec = read_model_spec(kModel);
-    spec.tie_word_embeddings = tied;
+  // Loads a variant of the tiny model with weights that are drawn; "": the model itself.
+  Loaded(c10::ScalarType type, const std::string& variant)
+      : Loaded(type, *(variant.empty() ? open_model(kModel) : drawn_weights(spec_of(variant), 1)), {}, spec_of(variant)) {}
+  Loaded(c10::ScalarType type, const TensorFile& file, const BaseStorage& storage, bool tied = false) : Loaded(type, file, storage, spec_of("", tied)) {}
+  Loaded(c10::ScalarType type, const TensorFile& file, const BaseStorage& storage, const ModelSpec& spec) {
     Job job;
     job.adapter.type = AdapterType::lora;
     job.adapter.rank = 5;
@@ -45,6 +50,12 @@ struct Loaded {
     for (Trainable& item : trainables->items()) item.master.copy_(at::randn(item.master.sizes()) * 0.1);
     trainables->publish();
     options = step_options(spec, job, sites, Checkpointing::none);
+  }
+  static ModelSpec spec_of(const std::string& variant, bool tied = false) {
+    ModelSpec spec = variant.empty() ? read_model_spec(kModel) : model_spec_from_config(variant_config(variant), variant);
+    if (variant.empty()) spec.tie_word_embeddings = tied;
+    spec.initializer_range = 0.3;
+    return spec;
   }
   std::unique_ptr<Decoder> decoder(const std::string& provider) const {
     return make_decoder(provider, model, *trainables, options);
@@ -88,7 +99,7 @@ std::vector<Answer> answers(Decoder& decoder, const std::vector<std::vector<int3
 
 TEST_CASE("in fp32 a sequence's logits have the same bits in whatever company") {
   at::set_num_threads(2);
-  const Loaded loaded(at::kFloat);
+  const Loaded loaded(at::kFloat, GENERATE("", "qwen3-next", "qwen3-5"));
   const auto all = prompts(9, loaded.model.spec.vocab_size);
   const auto together = loaded.decoder("fused");
   std::vector<NewTokens> tokens;
@@ -207,7 +218,8 @@ TEST_CASE("blocks that are read together lie one behind the other, and a tied he
 
 TEST_CASE("fused decodes to the reference's logits, in bf16 no further from fp32 than it") {
   at::set_num_threads(2);
-  const Loaded exact(at::kFloat), narrow(at::kBFloat16);
+  const std::string variant = GENERATE("", "qwen3-next", "qwen3-5");
+  const Loaded exact(at::kFloat, variant), narrow(at::kBFloat16, variant);
   const auto truth = exact.decoder("reference"), fused = exact.decoder("fused"),
              narrow_fused = narrow.decoder("fused"), narrow_reference = narrow.decoder("reference");
   std::vector<NewTokens> tokens;
@@ -253,7 +265,7 @@ TEST_CASE("a draw depends on the seed, the prompt's number and the token's, not 
 
 TEST_CASE("samples of one prompt that is read once are those of prompts that are read apart") {
   at::set_num_threads(2);
-  const Loaded loaded(at::kFloat);
+  const Loaded loaded(at::kFloat, GENERATE("", "qwen3-next"));
   auto few = prompts(4, loaded.model.spec.vocab_size);
   few[1].resize(kCachePage, 5);      // ends with its page
   few[2].resize(kCachePage + 7, 6);  // shares a page and copies one
@@ -303,7 +315,8 @@ TEST_CASE("what may follow is looked up where the last tokens stood before") {
 
 TEST_CASE("several tokens of a sequence at once have the logits that they have one by one, and can be taken back") {
   at::set_num_threads(2);
-  const Loaded loaded(at::kFloat);
+  const std::string variant = GENERATE("", "qwen3-next");
+  const Loaded loaded(at::kFloat, variant);
   const auto all = prompts(5, loaded.model.spec.vocab_size);
   const std::string provider = GENERATE("fused", "reference");
   const auto one = loaded.decoder(provider), many = loaded.decoder(provider);
@@ -319,7 +332,7 @@ TEST_CASE("several tokens of a sequence at once have the logits that they have o
       right.push_back({i, {}});
       for (int32_t t = 0; t <= (i + step) % 5; ++t) right.back().ids.push_back((11 * step + 5 * i + t) % 90);
       guessed.push_back(right.back());
-      for (int32_t t = 0; t < (2 * i + step) % 4; ++t) guessed.back().ids.push_back(3);
+      for (int32_t t = 0; many->forgets() && t < (2 * i + step) % 4; ++t) guessed.back().ids.push_back(3);
     }
     const at::Tensor logits = many->next_logits(guessed).clone();
     int64_t row = 0;
@@ -442,6 +455,34 @@ TEST_CASE("only the new tokens of a prompt that continues what is kept are compu
     for (int i = 0; i < (turn == 1 ? 90 : 6); ++i) prompt.push_back((5 * i + turn) % 300);
   }
   CHECK(held > 100);
+}
+
+TEST_CASE("a chat with states goes on from what is kept where its prompt does, and begins anew elsewhere") {
+  at::set_num_threads(2);
+  const Loaded loaded(at::kFloat, "qwen3-next");
+  const std::string provider = GENERATE("fused", "reference");
+  INFO(provider);
+  const SamplingConfig config{.max_new_tokens = 12};
+  const auto keeps = loaded.decoder(provider);
+  KeptTokens kept;
+  std::vector<int32_t> prompt{3, 1, 4, 1, 5, 9, 2, 6};
+  for (int turn = 0; turn < 5; ++turn) {
+    INFO("turn " << turn);
+    if (turn == 3) prompt.resize(10);  // an earlier position
+    const bool goes_on = turn > 0 && std::equal(kept.ids.begin(), kept.ids.end(), prompt.begin(), prompt.begin() + static_cast<std::ptrdiff_t>(std::min(kept.ids.size(), prompt.size())));
+    CHECK(goes_on == (turn != 0));
+    const auto held = kept.ids.size();
+    std::vector<int32_t> text;
+    const std::vector<int32_t> wanted = answers(*loaded.decoder(provider), {prompt}, config)[0].ids;
+    const GenerationStats stats = generate(*keeps, {prompt}, config, {},
+                                           {.token = [&](int64_t, int32_t id, float) { return text.push_back(id), true; },
+                                            .end = [](int64_t, const GenerationEnd&) {}}, &kept);
+    CHECK(text == wanted);
+    CHECK(stats.prompt_tokens == static_cast<int64_t>(turn == 0 || turn == 3 ? prompt.size() : prompt.size() - held));
+    prompt.insert(prompt.end(), text.begin(), text.end());
+    for (int i = 0; i < 70; ++i) prompt.push_back((5 * i + turn) % 300);
+  }
+  CHECK_FALSE(keeps->forgets());
 }
 
 TEST_CASE("a stop sequence ends a text as its last tokens") {

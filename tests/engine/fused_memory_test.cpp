@@ -84,7 +84,7 @@ AdapterConfig lora(double dropout) {
 TEST_CASE("a fused step allocates the planned arena at first and nothing afterwards") {
   const auto checkpointing = GENERATE(Checkpointing::none, Checkpointing::selective, Checkpointing::full);
   const char* variant =
-      GENERATE(static_cast<const char*>(nullptr), "mixtral-balanced", "qwen2-moe", "gpt-oss", "deepseek-v3");
+      GENERATE(static_cast<const char*>(nullptr), "mixtral-balanced", "qwen2-moe", "gpt-oss", "deepseek-v3", "qwen3-next");
   for (const AdapterConfig& adapter : {AdapterConfig{}, lora(0), lora(0.1)}) {
     Fixture fixture(adapter, checkpointing, variant, at::kFloat, Residual::compute);
     const AllocatorStats before = allocator_stats();

@@ -56,6 +56,34 @@ TEST_CASE("head outputs and gradients equal autograd's for every need") {
   CHECK(worst(weight_grad, expected[1]) < 2e-5);
 }
 
+TEST_CASE("a head's bias is part of the logits, and its gradient is that of all positions") {
+  at::manual_seed(3);
+  const double softcap = GENERATE(0.0, 2.5);
+  constexpr int64_t kPositions = 21, kVocab = 90, kWidth = 16;
+  const at::Tensor hidden = at::randn({kPositions, kWidth}), weight = at::randn({kVocab, kWidth}), bias = at::randn({kVocab});
+  const at::Tensor targets = at::randint(kVocab, {kPositions}, at::kLong), g = at::randn({kPositions});
+  const TokenNeeds needs{.logp = true, .logsumexp = true, .temperature = 0.8};
+
+  const auto leaf = [](const at::Tensor& x) { return x.to(at::kDouble).requires_grad_(true); };
+  at::Tensor h = leaf(hidden), w = leaf(weight), b = leaf(bias);
+  at::Tensor z = at::mm(h, w.t()) + b;
+  if (softcap != 0) z = softcap * (z / softcap).tanh();
+  const at::Tensor logp = at::log_softmax(z / needs.temperature, 1).gather(1, targets.unsqueeze(1)).squeeze(1);
+  const auto expected = torch::autograd::grad({(logp * g).sum()}, {h, w, b});
+
+  HeadMemory memory{.chunk = 8, .softcap = softcap, .bias = bias};
+  CHECK(worst(head_forward(hidden, weight, targets, needs, memory).logp, logp.detach()) < 1e-5);
+  at::Tensor weight_grad = at::zeros_like(weight);
+  memory.bias_grad = at::ones_like(bias);  // it is added to
+  const auto cotangents = [&](int64_t begin, const TokenOutputs& chunk) {
+    return TokenGrads{.logp = g.narrow(0, begin, chunk.logp.size(0))};
+  };
+  const at::Tensor d_hidden = head_forward_backward(hidden, weight, targets, needs, cotangents, memory, weight_grad);
+  CHECK(worst(d_hidden, expected[0]) < 2e-5);
+  CHECK(worst(weight_grad, expected[1]) < 2e-5);
+  CHECK(worst(memory.bias_grad - 1, expected[2]) < 2e-5);
+}
+
 TEST_CASE("logits of a thousand do not overflow the head") {
   at::Tensor hidden = at::full({2, 1}, 1000.0f), weight = at::linspace(-1, 1, 9).unsqueeze(1);
   at::Tensor targets = at::zeros({2}, at::kLong);

@@ -10,19 +10,22 @@ from tensors import read_safetensors
 def a_gguf_of_every_family_reads_back_as_the_model(lab: Lab):
     for variant in ("base", "tied", "qwen3", "bias", "gemma", "gemma2", "gemma3", "phi3", "head-dim", "rope-linear", "granite",
                     "olmo2", "glm4", "cohere", "starcoder2", "smollm3", "stablelm", "stablelm-parallel", "gpt-neox", "falcon",
-                    "falcon-grouped", "gpt2", "gpt2-untied", "cohere2", "olmo3"):
+                    "falcon-grouped", "gpt2", "gpt2-untied", "cohere2", "olmo3", "phi", "phi-tied", "seed-oss", "exaone4",
+                    "exaone4-window", "ernie", "hunyuan", "arcee", "olmo", "nemotron", "nemotron-bias", "bloom", "glm4-moe", "olmoe",
+                    "granitemoe", "granitemoe-shared", "ernie-moe", "minimax-m2", "dots1", "hunyuan-moe", "deepseek-moe"):
         # Settings for which GGUF has no key must have the values that its readers assume.
         one_base = {kind: {"rope_type": "default", "rope_theta": 10000.0} for kind in ("full_attention", "sliding_attention")}
         # The settings of random initialisation say nothing of a model that has its weights.
         assumed = {"base": {"initializer_range": 0.04}, "gemma2": {"query_pre_attn_scalar": 12}, "gemma3": {"query_pre_attn_scalar": 12, "sliding_window_pattern": 6},
                    "smollm3": {"no_rope_layers": [1, 1, 1]}, "cohere2": {"sliding_window_pattern": 4},
-                   "olmo3": {"layer_types": ["sliding_attention"] * 3, "rope_parameters": one_base}}
+                   "olmo3": {"layer_types": ["sliding_attention"] * 3, "rope_parameters": one_base},
+                   "exaone4-window": {"layer_types": ["sliding_attention"] * 3}}
         model = lab.model(variant, **assumed.get(variant, {}))
         report = lab.report("export", "--model", model, "--gguf", "--type", "f32", "--output", f"gguf-{variant}")
         assert report["difference"]["largest_difference"] < 1e-4, (variant, report)
         lab.call("merge", "--model", report["file"], "--dtype", "fp32", "--output", f"back-{variant}", "--no-check")
         back = read_safetensors(lab.folder / f"back-{variant}" / "model.safetensors")
-        if variant == "stablelm-parallel":  # llama.cpp requires a head even if it is the embedding
+        if variant in ("stablelm-parallel", "phi-tied", "nemotron-bias"):  # llama.cpp requires a head even if it is the embedding
             assert back.pop("lm_head.weight") == back["model.embed_tokens.weight"]
         assert_equal(back, {name: tensor for name, tensor in read_safetensors(model / "model.safetensors").items()
                       if not (variant == "tied" and name == "lm_head.weight")}, 3e-7)
@@ -87,12 +90,14 @@ def what_a_gguf_cannot_say_is_refused(lab: Lab):
     assert "attention_scale" in said and not (lab.folder / "x").exists(), said
     said = lab.call("export", "--model", lab.model("gemma3", query_pre_attn_scalar=12), "--gguf", "--output", "x", code=3)
     assert "full_layers" in said and not (lab.folder / "x").exists(), said
-    for variant, lost in (("cohere2", "full_layers"), ("olmo3", "window_rope_theta")):
+    for variant, lost in (("cohere2", "full_layers"), ("olmo3", "window_rope_theta"), ("exaone4-window", "full_layers")):
         said = lab.call("export", "--model", lab.model(variant), "--gguf", "--output", "x", code=3)
         assert lost in said and not (lab.folder / "x").exists(), said
     # Models for which llama.cpp's loader has no place, or has a requirement that they miss.
     for variant, part in (("glm", "are 48 of 32"), ("cohere-bias", "has no biases"), ("gemma-untied", "has no biases"), ("starcoder2-window", "has biases in every"),
-                          ("gpt-neox-sequential", "has biases in every"), ("falcon-sequential", "has no biases")):
+                          ("gpt-neox-sequential", "has biases in every"), ("falcon-sequential", "has no biases"),
+                          ("seed-oss-tied", "has no biases"), ("ernie-bias", "has no biases"), ("hunyuan-bias", "has no biases"),
+                          ("arcee-bias", "has no biases"), ("olmo-tied", "has no biases")):
         said = lab.call("export", "--model", lab.model(variant), "--gguf", "--output", "x", code=3)
         assert part in said and not (lab.folder / "x").exists(), (variant, said)
     run = lab.run("m-dora", adapter=SHAPES["dora"])

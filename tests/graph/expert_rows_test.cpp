@@ -112,7 +112,9 @@ bool has_rows(const std::vector<ModuleUse>& modules) {
 
 TEST_CASE("experts in rows are counted like experts one by one") {
   const std::string name = GENERATE("mixtral", "qwen2-moe", "qwen3-moe", "qwen3-moe-sparse",
-                                    "deepseek-v2", "deepseek-v2-groups", "deepseek-v3");
+                                    "deepseek-v2", "deepseek-v2-groups", "deepseek-v3",
+                                    "glm4-moe", "olmoe", "ernie-moe", "minimax-m2", "dots1",
+                                    "hunyuan-moe", "flex-olmo", "deepseek-v32", "glm-5");
   const ModelSpec spec = variant(name);
   for (const AdapterConfig& adapter : alike()) {
     INFO(name << ": " << adapter.target_modules.at(0));

@@ -54,7 +54,12 @@ TEST_CASE("a step of every family is sound under every policy") {
       "olmo2", "olmo3", "phi4", "glm", "glm4", "cohere", "cohere2", "starcoder2", "gpt-neox",
       "gpt-neox-sequential", "falcon", "falcon-grouped", "falcon-sequential", "stablelm", "stablelm-parallel",
       "gpt2", "gpt2-untied", "mixtral", "qwen2-moe", "qwen3-moe", "qwen3-moe-sparse", "gpt-oss",
-      "gpt-oss-balanced", "deepseek-v2", "deepseek-v2-groups", "deepseek-v3", "deepseek-v3-halves");
+      "gpt-oss-balanced", "deepseek-v2", "deepseek-v2-groups", "deepseek-v3", "deepseek-v3-halves",
+      "phi", "phi-tied", "seed-oss", "exaone4", "exaone4-window", "ernie", "hunyuan", "arcee", "olmo",
+      "nemotron", "granite4", "opt", "gptj", "falcon-apart", "bloom", "gemma4", "gemma4-untied", "gemma4-moe", "gemma4-moe-untied", "gemma4-shared",
+      "glm4-moe", "glm4-moe-groups", "olmoe", "granitemoe", "granitemoe-balanced", "granitemoe-shared", "ernie-moe", "ernie-moe-sparse",
+      "minimax-m2", "dots1", "dots1-window", "hunyuan-moe", "deepseek-moe", "flex-olmo", "deepseek-v32", "glm-5", "glm-5-pattern", "qwen3-next", "qwen3-next-mixed", "qwen3-5", "qwen3-5-tied", "qwen3-5-moe",
+      "qwen3-5-moe-balanced", "granite4-mamba", "falcon-h1", "falcon-h1-normed", "nemotron-h", "nemotron-3", "nemotron-3-latent", "glm4-lite");
   const bool folded = GENERATE(false, true);
   const Residual residual = GENERATE(Residual::compute, Residual::fp32);
   const bool offloaded = GENERATE(false, true);
@@ -63,8 +68,13 @@ TEST_CASE("a step of every family is sound under every policy") {
     const Graph list = step_of(spec, adapter, policy, folded, false, residual, offloaded);
     INFO(name << "\n" << print(list, kSizes, 50, nullptr));
     if (folded) CHECK(ops_of(list, &ops::adapter_gradient) == 0);
-    for (const OpKind kind : {&ops::store, &ops::stored, &ops::load, &ops::loaded})
-      CHECK(ops_of(list, kind) == (offloaded ? static_cast<size_t>(spec.num_layers - 1) : 0));
+    for (const OpKind kind : {&ops::store, &ops::stored, &ops::load, &ops::loaded}) {
+      const auto most = static_cast<size_t>(spec.num_layers - 1);
+      // Inputs of layers whose keys later ones attend to may be wanted before those of these.
+      const auto least = most - (policy == Checkpointing::none || spec.shared_kv_layers == 0 ? 0 : 2);
+      CHECK(ops_of(list, kind) <= (offloaded ? most : 0));
+      CHECK(ops_of(list, kind) >= (offloaded ? least : 0));
+    }
     CHECK(step_faults(list) == std::vector<std::string>{});
     const Layout layout = lay_out(list, kSizes, no_workspace);
     CHECK(layout_faults(list, layout, kSizes) == std::vector<std::string>{});
@@ -113,7 +123,7 @@ TEST_CASE("inputs of layers that wait on the host leave two places in the arena"
 
 TEST_CASE("a stream in fp32 is so from the embedding to the final norm and back, and nothing else is") {
   const std::string name = GENERATE("qwen3", "gemma2", "granite", "olmo2", "cohere", "starcoder2", "gpt-neox", "falcon", "gpt2",
-                                    "qwen2-moe", "deepseek-v3");
+                                    "qwen2-moe", "deepseek-v3", "qwen3-next", "qwen3-5", "gemma4");
   const Graph list = step_of(variant(name), AdapterConfig{}, Checkpointing::full, false, false, Residual::fp32);
   INFO(name << "\n" << print(list, kSizes, 50, nullptr));
   const auto is_fp32 = [&](ValueId id) { return list.buffer_of(id).type == ValueType::fp32; };

@@ -9,6 +9,8 @@
 #include <numeric>
 
 #include "kernels/attention/attention_args.h"
+#include "kernels/delta_rule/delta_rule.h"
+#include "kernels/delta_rule/delta_rule_args.h"
 #include "kernels/lm_head/lm_head.h"
 #include "kernels/lm_head/lm_head_args.h"
 #include "kernels/lora/lora_args.h"
@@ -18,6 +20,8 @@
 #include "kernels/rms_norm/rms_norm_args.h"
 #include "kernels/rope/rope.h"
 #include "kernels/rope/rope_args.h"
+#include "kernels/short_conv/short_conv.h"
+#include "kernels/short_conv/short_conv_args.h"
 #include "kernels/swiglu/swiglu.h"
 #include "kernels/swiglu/swiglu_args.h"
 #include "tests/kernels/bench.h"
@@ -105,6 +109,74 @@ void gates(const Bench& bench, const Type& type) {
              at::kFloat,
              [&] { swiglu_backward_cpu(b); },
              [&] { at::Tensor d_gate = at::silu_backward(d_y * up, gate), d_up = d_y * at::silu(gate); }});
+}
+
+// Two texts of 512 tokens through half of Qwen3-Next's heads. The composition is the form of
+// transformers' torch path, under autograd.
+void delta_rules(const Bench& bench, const Type& type) {
+  if (!bench.wants("delta_rule")) return;
+  const int64_t tokens = 1024, dim = 128;
+  const DeltaHeads heads{8, 16, dim, dim};
+  const std::vector<int32_t> cu{0, 512, 1024};
+  const int64_t keys = heads.key_heads * dim, values = heads.value_heads * dim;
+  const auto drawn = [&](int64_t width) { return at::randn({tokens, width}).to(type.scalar); };
+  at::Tensor q = drawn(keys), k = drawn(keys), v = drawn(values), y = at::empty_like(v), d_y = drawn(values), d_q = at::empty_like(q),
+             d_k = at::empty_like(k), d_v = at::empty_like(v),
+             gates = at::cat({-at::rand({tokens, heads.value_heads}), at::rand({tokens, heads.value_heads})}, 1), d_gates = at::empty_like(gates);
+  const DeltaRuleShape shape{type.element, 2, cu.data(), heads.key_heads, heads.value_heads, dim, dim, tokens};
+  DeltaRuleForward a{.shape = shape, .q = pointer(q), .q_stride = keys, .k = pointer(k), .k_stride = keys, .v = pointer(v), .v_stride = values};
+  a.gates = gates.data_ptr<float>(), a.gates_stride = gates.size(1), a.y = pointer(y), a.y_stride = values;
+  const at::Tensor room = bytes(delta_rule_forward_cpu_workspace(a));
+  a.workspace = pointer(room);
+  const double state = static_cast<double>(tokens * values * dim);
+  bench.add({"delta_rule forward 2x512, 8/16 heads of 128" + std::string(type.name),
+             {.operations = 6 * state},
+             at::kFloat,
+             [&] { delta_rule_forward_cpu(a); },
+             [&] { c10::NoGradGuard no_grad; delta_rule(q, k, v, gates, heads, cu); }});
+  DeltaRuleBackward b{.shape = shape, .d_y = pointer(d_y), .d_y_stride = values, .q = pointer(q), .q_stride = keys, .k = pointer(k), .k_stride = keys};
+  b.v = pointer(v), b.v_stride = values, b.gates = a.gates, b.gates_stride = a.gates_stride;
+  b.d_q = pointer(d_q), b.d_q_stride = keys, b.d_k = pointer(d_k), b.d_k_stride = keys, b.d_v = pointer(d_v), b.d_v_stride = values;
+  b.d_gates = d_gates.data_ptr<float>(), b.d_gates_stride = d_gates.size(1);
+  const at::Tensor more = bytes(delta_rule_backward_cpu_workspace(b));
+  b.workspace = pointer(more);
+  bench.add({"delta_rule forward and backward 2x512, 8/16 heads of 128" + std::string(type.name),
+             {.operations = 26 * state},
+             at::kFloat,
+             [&] { delta_rule_forward_cpu(a), delta_rule_backward_cpu(b); },
+             [&] {
+               at::AutoGradMode grad(true);
+               std::vector<at::Tensor> leaves;
+               for (const at::Tensor& x : {q, k, v, gates}) leaves.push_back(x.detach().requires_grad_(true));
+               torch::autograd::grad({delta_rule(leaves[0], leaves[1], leaves[2], leaves[3], heads, cu)}, leaves, {d_y});
+             }});
+}
+
+void short_convs(const Bench& bench, const Type& type) {
+  if (!bench.wants("short_conv")) return;
+  const int64_t tokens = 2048, channels = 8192, width = 4;
+  const std::vector<int32_t> cu{0, 700, 2048};
+  at::Tensor x = at::randn({tokens, channels}).to(type.scalar), weight = at::randn({channels, 1, width}).to(type.scalar), y = at::empty_like(x),
+             d_y = at::randn({tokens, channels}).to(type.scalar), d_x = at::empty_like(x), d_weight = at::zeros({channels, width});
+  const double pass = static_cast<double>(tokens * channels * bytes_of(type.element));
+  const ShortConvShape shape{type.element, 2, cu.data(), channels, width, true};
+  ShortConvForward a{.shape = shape, .x = pointer(x), .x_stride = channels, .weight = pointer(weight), .y = pointer(y), .y_stride = channels};
+  bench.add({"short_conv forward 2048x8192, 4 taps" + std::string(type.name),
+             {.bytes = 2 * pass},
+             at::kFloat,
+             [&] { short_conv_forward_cpu(a); },
+             [&] { c10::NoGradGuard no_grad; short_conv(x, weight, {}, true, cu); }});
+  ShortConvBackward b{.shape = shape, .d_y = pointer(d_y), .d_y_stride = channels, .x = pointer(x), .x_stride = channels, .weight = pointer(weight)};
+  b.d_x = pointer(d_x), b.d_x_stride = channels, b.d_weight = d_weight.data_ptr<float>();
+  bench.add({"short_conv backward 2048x8192, 4 taps" + std::string(type.name),
+             {.bytes = 3 * pass},
+             at::kFloat,
+             [&] { short_conv_backward_cpu(b); },
+             [&] {
+               at::AutoGradMode grad(true);
+               const at::Tensor leaf = x.detach().requires_grad_(true), filter = weight.detach().requires_grad_(true);
+               torch::autograd::grad({short_conv(leaf, filter, {}, true, cu)}, {leaf, filter}, {d_y});
+             }});
 }
 
 void ropes(const Bench& bench, const Type& type) {
@@ -397,6 +469,8 @@ void run_entries(const std::string& filter, int rounds) {
     norms(bench, type);
     gates(bench, type);
     ropes(bench, type);
+    delta_rules(bench, type);
+    short_convs(bench, type);
   }
   updates(bench);
   for (const Type& type : kTypes) {

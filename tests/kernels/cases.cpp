@@ -13,6 +13,7 @@ struct OpCases {
 const OpCases kOps[] = {{"activation", add_activation_cases}, {"layer_norm", add_layer_norm_cases},
                         {"attention", add_attention_cases}, {"cached attention", add_cached_attention_cases},
                         {"group sums", add_group_sums_cases},
+                        {"delta_rule", add_delta_rule_cases}, {"short_conv", add_short_conv_cases},
                         {"dora", add_dora_cases},           {"dropout", add_dropout_cases},
                         {"embedding", add_embedding_cases}, {"lm_head", add_lm_head_cases},
                         {"logits", add_logits_cases},       {"lora", add_lora_cases},

@@ -8,6 +8,7 @@ void add_activation_cases(std::vector<Case>& cases);
 void add_attention_cases(std::vector<Case>& cases);
 void add_group_sums_cases(std::vector<Case>& cases);
 void add_cached_attention_cases(std::vector<Case>& cases);
+void add_delta_rule_cases(std::vector<Case>& cases);
 void add_dora_cases(std::vector<Case>& cases);
 void add_dropout_cases(std::vector<Case>& cases);
 void add_embedding_cases(std::vector<Case>& cases);
@@ -28,6 +29,7 @@ void add_rms_norm_cases(std::vector<Case>& cases);
 void add_rope_cases(std::vector<Case>& cases);
 void add_rows_cases(std::vector<Case>& cases);
 void add_sampling_cases(std::vector<Case>& cases);
+void add_short_conv_cases(std::vector<Case>& cases);
 void add_swiglu_cases(std::vector<Case>& cases);
 
 // Returns the cases of the ops in a list with commas; "": of all.

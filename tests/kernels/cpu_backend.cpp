@@ -2,6 +2,7 @@
 #include "kernels/activation/activation_args.h"
 #include "kernels/attention/attention_args.h"
 #include "kernels/attention/cached_attention_args.h"
+#include "kernels/delta_rule/delta_rule_args.h"
 #include "kernels/dora/dora_args.h"
 #include "kernels/embedding/embedding_args.h"
 #include "kernels/experts/experts_args.h"
@@ -18,6 +19,7 @@
 #include "kernels/rope/rope_args.h"
 #include "kernels/rows/rows_args.h"
 #include "kernels/sampling/sampling_args.h"
+#include "kernels/short_conv/short_conv_args.h"
 #include "kernels/swiglu/swiglu_args.h"
 #include "tests/kernels/backend.h"
 #include "tests/kernels/substitutes.h"
@@ -77,6 +79,13 @@ Backend cpu_backend(CpuLevel level) {
   cpu.add<GateRows>(gate_rows_cpu);
   cpu.add<LatentHeads>(latent_heads_cpu);
   cpu.add<TrimHeads>(trim_heads_cpu);
+  cpu.add<SplitGroups>(split_groups_cpu);
+  cpu.add<ShortConvForward>([=](const ShortConvForward& a) { short_conv_forward_cpu(a, level); });
+  cpu.add<ShortConvBackward>([=](const ShortConvBackward& a) { short_conv_backward_cpu(a, level); });
+  cpu.add<DeltaGatesForward>(delta_gates_forward_cpu);
+  cpu.add<DeltaGatesBackward>(delta_gates_backward_cpu);
+  cpu.add<DeltaRuleForward>([=](const DeltaRuleForward& a) { delta_rule_forward_cpu(a, level); }, delta_rule_forward_cpu_workspace);
+  cpu.add<DeltaRuleBackward>([=](const DeltaRuleBackward& a) { delta_rule_backward_cpu(a, level); }, delta_rule_backward_cpu_workspace);
   cpu.add<GateRowsBackward>(gate_rows_backward_cpu);
   cpu.add<CopyRows>(copy_rows_cpu);
   cpu.add<AddRows>(add_rows_cpu);

@@ -93,19 +93,21 @@ void rms_norm_backward(const RmsNormBackward& a) {
 void layer_norm_forward(const LayerNormForward& a) {
   const auto type = scalar_of(a.type);
   matrix(a.y, a.rows, a.width, a.y_stride, a.type)
-      .copy_(layer_norm(matrix(a.x, a.rows, a.width, a.x_stride, a.x_type.value_or(a.type)), vector(a.weight, a.width, type),
-                        a.bias ? vector(a.bias, a.width, type) : at::Tensor(), a.eps, type));
+      .copy_(layer_norm(matrix(a.x, a.rows, a.width, a.x_stride, a.x_type.value_or(a.type)),
+                        a.weight ? vector(a.weight, a.width, type) : at::Tensor(),
+                        a.bias ? vector(a.bias, a.width, type) : at::Tensor(), a.eps, type, a.weight_offset));
 }
 
 // The statistics are one column each of the operand; eps follows from them.
 void layer_norm_backward(const LayerNormBackward& a) {
   const Element x_type = a.x_type.value_or(a.type);
   at::Tensor x = leaf(matrix(a.x, a.rows, a.width, a.x_stride, x_type));
-  at::Tensor weight = leaf(vector(a.weight, a.width, scalar_of(a.type))), bias = leaf(at::zeros_like(weight));
+  const at::Tensor ones = at::ones({a.width}, scalar_of(a.type));
+  at::Tensor weight = leaf(a.weight ? vector(a.weight, a.width, scalar_of(a.type)) : ones), bias = leaf(at::zeros_like(weight));
   const at::Tensor wide = x.detach().to(at::kDouble);
   const double inverse = a.rows > 0 ? a.statistics[1] : 1;
   const double eps = a.rows > 0 ? 1 / (inverse * inverse) - wide[0].var(false).item<double>() : 0;
-  auto grads = backward(layer_norm(x, weight, bias, eps, scalar_of(a.type)), {x, weight, bias},
+  auto grads = backward(layer_norm(x, weight, bias, eps, scalar_of(a.type), a.weight_offset), {x, weight, bias},
                         matrix(a.d_y, a.rows, a.width, a.d_y_stride, a.type));
   at::Tensor d_x = matrix(a.d_x, a.rows, a.width, a.d_x_stride, x_type);
   d_x.copy_(a.accumulate ? d_x + grads[0] : grads[0]);
@@ -115,12 +117,12 @@ void layer_norm_backward(const LayerNormBackward& a) {
 
 void activation_forward(const ActivationForward& a) {
   matrix(a.y, a.rows, a.width, a.y_stride, a.type)
-      .copy_(activation(matrix(a.x, a.rows, a.width, a.x_stride, a.type), a.function));
+      .copy_(activation(matrix(a.x, a.rows, a.width, a.x_stride, a.type), a.function, a.limit));
 }
 
 void activation_backward(const ActivationBackward& a) {
   at::Tensor x = leaf(matrix(a.x, a.rows, a.width, a.x_stride, a.type));
-  auto grads = backward(activation(x, a.function), {x}, matrix(a.d_y, a.rows, a.width, a.d_y_stride, a.type));
+  auto grads = backward(activation(x, a.function, a.limit), {x}, matrix(a.d_y, a.rows, a.width, a.d_y_stride, a.type));
   matrix(a.d_x, a.rows, a.width, a.d_x_stride, a.type).copy_(grads[0]);
 }
 
@@ -148,8 +150,11 @@ void swiglu_backward(const SwigluBackward& a) {
   at::Tensor up = leaf(matrix(a.up, a.rows, a.width, a.up_stride, a.type));
   at::Tensor y = swiglu(gate, up, a.function);
   auto grads = backward(y, {gate, up}, matrix(a.d_y, a.rows, a.width, a.d_y_stride, a.type));
-  gate.detach().copy_(grads[0]);
-  up.detach().copy_(grads[1]);
+  const auto place = [&](void* own, int64_t stride, const at::Tensor& over) {
+    return own ? matrix(own, a.rows, a.width, stride, a.type) : over.detach();
+  };
+  place(a.d_gate, a.d_gate_stride, gate).copy_(grads[0]);
+  place(a.d_up, a.d_up_stride, up).copy_(grads[1]);
   if (a.y) matrix(a.y, a.rows, a.width, a.y_stride, a.type).copy_(y.detach());
 }
 

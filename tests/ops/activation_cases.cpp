@@ -6,7 +6,11 @@
 namespace forge::kernel_test {
 namespace {
 
+constexpr float kLimit = 1.5f;  // of clamp: a number of every type, so that some inputs are it
+
 at::Tensor activate(const at::Tensor& x, Activation function) {
+  if (function == Activation::relu2) return x.clamp_min(0).square();
+  if (function == Activation::clamp) return x.clamp(-kLimit, kLimit);
   return at::gelu(x, function == Activation::gelu ? "none" : "tanh");
 }
 
@@ -14,36 +18,45 @@ at::Tensor activate(const at::Tensor& x, Activation function) {
 const Tolerance kOnce{.roundings = 1.01, .sums = 24, .reason = "one rounding; Φ or tanh to an absolute 1e-7", .between = 1};
 
 std::string title(const std::string& name, Activation function, Store type) {
-  return name + (function == Activation::gelu ? " gelu " : " gelu by tanh ") + name_of(type);
+  constexpr const char* kNames[] = {" gelu ", " gelu by tanh ", " relu2 ", " clamp "};
+  return name + kNames[static_cast<size_t>(function)] + name_of(type);
 }
 
 Case forward_case(Store type, Activation function, const std::string& name, const at::Tensor& x, const Layout& layout) {
   const int64_t rows = x.size(0), width = x.size(1);
   auto oracle = [=](const Tensors& in) {
-    return Tensors{{"y", activate(in.at("x"), function)}, {"y.size", in.at("x").abs()}};
+    const at::Tensor y = activate(in.at("x"), function), size = in.at("x").abs();
+    return Tensors{{"y", y}, {"y.size", function == Activation::relu2 ? size.square() : function == Activation::clamp ? y.abs() : size}};
   };
   return make_case<ActivationForward>(
       "activation", title("forward " + name, function, type),
       {laid(input("x", type, x), layout), laid(output("y", type, {rows, width}, kOnce), layout)}, oracle,
       [=](Pointers& p) {
-        return ActivationForward{element(type), function, rows, width, p["x"], p.stride("x"), p["y"], p.stride("y")};
+        return ActivationForward{element(type), function,      rows,   width,         p["x"],
+                                 p.stride("x"), p["y"], p.stride("y"), kLimit};
       });
 }
 
 Case backward_case(Store type, Activation function, const std::string& name, const at::Tensor& x, const Layout& layout) {
   const int64_t rows = x.size(0), width = x.size(1);
   auto oracle = [=](const Tensors& in) {
+    // Differences find no slope at a bound.
+    if (function == Activation::clamp) {
+      const at::Tensor d_x = in.at("d_y") * in.at("x").abs().le(kLimit);
+      return Tensors{{"d_x", d_x}, {"d_x.size", d_x.abs()}};
+    }
     Forward forward = [=](const Tensors& v) { return Tensors{{"y", activate(v.at("x"), function)}}; };
     Tensors grads = gradients(forward, {{"x", in.at("x")}}, {"x"}, {{"y", in.at("d_y")}});
-    return Tensors{{"d_x", grads.at("x")}, {"d_x.size", in.at("d_y").abs() * (1 + in.at("x").abs().clamp_max(12))}};
+    const at::Tensor size = in.at("x").abs(), slope = function == Activation::relu2 ? 2 * size : 1 + size.clamp_max(12);
+    return Tensors{{"d_x", grads.at("x")}, {"d_x.size", in.at("d_y").abs() * slope}};
   };
   return make_case<ActivationBackward>(
       "activation", title("backward " + name, function, type),
       {laid(input("d_y", type, normal({rows, width}, 6)), layout), laid(input("x", type, x), layout),
        laid(output("d_x", type, {rows, width}, kOnce), layout)},
       oracle, [=](Pointers& p) {
-        return ActivationBackward{element(type),    function, rows,          width,   p["d_y"],
-                                  p.stride("d_y"), p["x"],   p.stride("x"), p["d_x"], p.stride("d_x")};
+        return ActivationBackward{element(type), function,      rows,     width,           p["d_y"], p.stride("d_y"),
+                                  p["x"],        p.stride("x"), p["d_x"], p.stride("d_x"), kLimit};
       });
 }
 
@@ -68,7 +81,7 @@ void add_activation_cases(std::vector<Case>& cases) {
   cases.push_back(backward_case(Store::f32, Activation::gelu_tanh, "65600x1", normal({65600, 1}, 9), kDense));
   const int64_t shapes[][2] = {{1, 1}, {3, 7}, {2, 16}, {5, 33}, {9, 130}, {1, 1536}, {0, 5}};
   for (Store type : kFloats)
-    for (Activation function : {Activation::gelu, Activation::gelu_tanh}) {
+    for (Activation function : {Activation::gelu, Activation::gelu_tanh, Activation::relu2, Activation::clamp}) {
       for (auto [rows, width] : shapes)
         for (const Layout& layout : kLayouts) {
           const std::string name = std::to_string(rows) + "x" + std::to_string(width) + " " + layout.name;
@@ -89,6 +102,12 @@ void add_activation_cases(std::vector<Case>& cases) {
       cases.push_back(cases.back());  // LibTorch's gelu of infinity is not a number
       cases[cases.size() - 2].only = "cpu/", cases.back().only = "emulated/";
       add_allowed_cases(type, function, cases);
+    }
+  const at::Tensor bounds = at::tensor({-2.0, -1.5, -1.25, 0.0, 1.25, 1.5, 1.75}, at::kDouble).view({1, 7});
+  for (Store type : kFloats)
+    for (Activation function : {Activation::relu2, Activation::clamp}) {
+      cases.push_back(forward_case(type, function, "bounds", bounds, kDense));
+      cases.push_back(backward_case(type, function, "bounds", bounds, kDense));
     }
 }
 

@@ -98,6 +98,33 @@ Case trim_case(Store type, const Sizes& s, const Layout& layout, bool back) {
       });
 }
 
+// `first` may be 0: the groups then have two parts.
+Case split_case(Store type, int64_t rows, int64_t groups, int64_t first, int64_t second, const Layout& layout, bool back) {
+  const int64_t width = 2 * groups * (first + second);
+  const Operand x = back ? output("x", type, {rows, width}, kCopied) : input("x", type, normal({rows, width}, 1)),
+                y = back ? input("y", type, normal({rows, width}, 2)) : output("y", type, {rows, width}, kCopied);
+  const std::string sizes = std::to_string(rows) + "x" + std::to_string(groups) + " of " + std::to_string(first) + "," + std::to_string(second);
+  return make_case<SplitGroups>(
+      "latent", std::string(back ? "split back " : "split ") + sizes + " " + layout.name + " " + name_of(type), {laid(x, layout), laid(y, layout)},
+      [=](const Tensors& in) {
+        const std::vector<int64_t> widths{first, first, second, second};
+        std::vector<at::Tensor> parts;
+        int64_t column = 0;
+        for (int64_t part : widths) {
+          const int64_t wide = groups * part;
+          if (back) parts.push_back(in.at("y").narrow(1, column, wide).reshape({rows, groups, part}));
+          column += wide;
+        }
+        if (back) return Tensors{{"x", at::cat(parts, 2).reshape({rows, width})}};
+        for (const at::Tensor& part : in.at("x").reshape({rows, groups, width / groups}).split_with_sizes(widths, 2))
+          parts.push_back(part.reshape({rows, -1}));
+        return Tensors{{"y", at::cat(parts, 1)}};
+      },
+      [=](Pointers& p) {
+        return SplitGroups{bytes_of(element(type)), rows, groups, first, second, back, p["x"], p.stride("x"), p["y"], p.stride("y")};
+      });
+}
+
 }  // namespace
 
 void add_latent_cases(std::vector<Case>& cases) {
@@ -110,6 +137,14 @@ void add_latent_cases(std::vector<Case>& cases) {
         cases.push_back(back_case(type, s, layout));
         for (const bool back : {false, true}) cases.push_back(trim_case(type, s, layout, back));
       }
+    for (const bool back : {false, true}) {
+      for (const Layout& layout : kLayouts) {
+        cases.push_back(split_case(type, 5, 3, 4, 6, layout, back));
+        cases.push_back(split_case(type, 7, 4, 0, 1, layout, back));
+        cases.push_back(split_case(type, 20, 2, 0, 16, layout, back));
+      }
+      add_alone(cases, split_case(type, 3, 2, 16, 32, kDense, back));
+    }
     // Heads or their values that are no whole vectors, in rows that are.
     for (const Sizes& s : {Sizes{3, 4, 6, 4, 4}, {3, 4, 8, 4, 6}, {3, 2, 12, 8, 8}, {3, 4, 16, 8, 12}}) {
       cases.push_back(heads_case(type, s, kDense));

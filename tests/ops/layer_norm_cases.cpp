@@ -14,7 +14,14 @@ struct Setting {
   at::Tensor x;
   bool bias;
   Layout layout;
+  bool weight = true;
+  double offset = 0;  // of the weight
 };
+
+// Returns what the normed row is multiplied with.
+at::Tensor factors(const Tensors& in, int64_t width, double offset) {
+  return in.count("weight") ? in.at("weight") + offset : at::ones({width}, at::kDouble);
+}
 
 at::Tensor normed(const at::Tensor& x) {
   const at::Tensor apart = x - x.mean(-1, true);
@@ -47,27 +54,29 @@ Case forward_case(const Streamed& types, const Setting& s) {
                        .reason = "one rounding; two fp32 sums over the row, a root and three products",
                        .between = 1};
   std::vector<Operand> operands{
-      laid(input("x", types.stream, s.x), s.layout), input("weight", type, uniform_values({width}, 5, 0.5, 1.5)),
-      laid(output("y", type, {rows, width}, once), s.layout),
+      laid(input("x", types.stream, s.x), s.layout), laid(output("y", type, {rows, width}, once), s.layout),
       output("statistics", Store::f32, {rows, 2},
              {.roundings = 4, .sums = units_of_sum(width), .reason = "fp32 sums and a root"})};
+  if (s.weight) operands.push_back(input("weight", type, uniform_values({width}, 5, 0.5, 1.5)));
   if (s.bias) operands.push_back(input("bias", type, normal({width}, 7)));
+  const double offset = s.offset;
   auto oracle = [=](const Tensors& in) {
-    const at::Tensor& x = in.at("x");
+    const at::Tensor &x = in.at("x"), weight = factors(in, width, offset);
     const at::Tensor mean = x.mean(-1), bias = in.count("bias") ? in.at("bias") : at::zeros({width}, at::kDouble);
     const at::Tensor inverse = ((x - mean.unsqueeze(-1)).square().mean(-1) + kEps).rsqrt();
-    Tensors out{{"y", normalise(x, in.at("weight"), bias)},
-                {"y.size", size_of(x, in.at("weight"), bias)},
+    Tensors out{{"y", normalise(x, weight, bias)},
+                {"y.size", size_of(x, weight, bias)},
                 {"statistics", at::stack({mean, inverse}, 1)}};
     out["y.between"] = out.at("y.size");
     out["statistics.size"] = at::stack({x.abs().mean(-1), inverse}, 1);
     return out;
   };
-  const bool bias = s.bias;
+  const bool bias = s.bias, weight = s.weight;
   return make_case<LayerNormForward>("layer_norm", "forward " + s.name + " " + name_of(types), operands, oracle,
                                      [=](Pointers& p) {
                                        LayerNormForward a{element(type), rows, width, p["x"], p.stride("x")};
-                                       a.weight = p["weight"], a.eps = static_cast<float>(kEps);
+                                       if (weight) a.weight = p["weight"];
+                                       a.weight_offset = static_cast<float>(offset), a.eps = static_cast<float>(kEps);
                                        if (bias) a.bias = p["bias"];
                                        a.y = p["y"], a.y_stride = p.stride("y"), a.statistics = p["statistics"];
                                        if (!types.one()) a.x_type = element(types.stream);
@@ -91,19 +100,21 @@ Case backward_case(const Streamed& types, const Setting& s, bool accumulate, boo
                          .between = 3};
   std::vector<Operand> operands{
       laid(input("d_y", type, normal({rows, width}, 11)), s.layout), laid(input("x", types.stream, s.x), s.layout),
-      input("weight", type, uniform_values({width}, 5, 0.5, 1.5)),
       input("statistics", Store::f32, at::stack({mean, inverse}, 1)),
       laid(accumulate ? in_out("d_x", types.stream, normal({rows, width}, 12), exact) : output("d_x", types.stream, {rows, width}, exact),
            s.layout)};
+  if (s.weight) operands.push_back(input("weight", type, uniform_values({width}, 5, 0.5, 1.5)));
   if (trained) operands.push_back(in_out("d_weight", Store::f32, normal({width}, 13), column));
   if (trained) operands.push_back(in_out("d_bias", Store::f32, normal({width}, 14), column));
+  const double offset = s.offset;
   auto oracle = [=](const Tensors& in) {
-    Tensors leaves{{"x", in.at("x")}, {"weight", in.at("weight")}, {"bias", at::zeros({width}, at::kDouble)}};
+    const at::Tensor weight = factors(in, width, offset);
+    Tensors leaves{{"x", in.at("x")}, {"weight", weight}, {"bias", at::zeros({width}, at::kDouble)}};
     Forward forward = [=](const Tensors& v) {
       return Tensors{{"y", normalise(v.at("x"), v.at("weight"), v.at("bias"))}};
     };
     Tensors grads = gradients(forward, leaves, {"x", "weight", "bias"}, {{"y", in.at("d_y")}});
-    const at::Tensor g = in.at("d_y") * in.at("weight"), r = in.at("statistics").narrow(1, 1, 1),
+    const at::Tensor g = in.at("d_y") * weight, r = in.at("statistics").narrow(1, 1, 1),
                      n = (in.at("x").abs() + in.at("statistics").narrow(1, 0, 1).abs()) * r;
     const at::Tensor before = accumulate ? in.at("d_x") : at::zeros_like(g);
     Tensors out{{"d_x", grads.at("x") + before}};
@@ -118,12 +129,14 @@ Case backward_case(const Streamed& types, const Setting& s, bool accumulate, boo
     }
     return out;
   };
+  const bool weight = s.weight;
   return make_case<LayerNormBackward>(
       "layer_norm",
       "backward " + s.name + (accumulate ? " accumulate" : "") + (trained ? " trained " : " ") + name_of(types),
       operands, oracle, [=](Pointers& p) {
         LayerNormBackward a{element(type), rows, width, p["d_y"], p.stride("d_y"), p["x"], p.stride("x")};
-        a.weight = p["weight"], a.statistics = p["statistics"];
+        if (weight) a.weight = p["weight"];
+        a.weight_offset = static_cast<float>(offset), a.statistics = p["statistics"];
         a.d_x = p["d_x"], a.d_x_stride = p.stride("d_x"), a.accumulate = accumulate;
         if (trained) a.d_weight = p["d_weight"], a.d_bias = p["d_bias"];
         if (!types.one()) a.x_type = element(types.stream);
@@ -183,6 +196,14 @@ void add_layer_norm_cases(std::vector<Case>& cases) {
     cases.push_back(forward_case(type, {"zeros", at::zeros({2, 24}, at::kDouble), true, kDense}));
     cases.push_back(forward_case(type, {"2x33000", normal({2, 33000}, 15), true, kDense}));
     cases.push_back(backward_case(type, {"2x33000", normal({2, 33000}, 15), true, kDense}, true, true));
+    for (const int64_t width : {48, 61}) {
+      const Setting plus_one{"weight and one " + std::to_string(width), normal({5, width}, 2), true, kDense, true, 1},
+          bare{"bare " + std::to_string(width), normal({5, width}, 2), false, kDense, false};
+      for (const Setting& s : {plus_one, bare}) {
+        cases.push_back(forward_case(type, s));
+        cases.push_back(backward_case(type, s, true, s.weight));
+      }
+    }
     add_allowed_cases(type, cases);
   }
 }

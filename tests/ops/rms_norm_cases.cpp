@@ -17,6 +17,10 @@ struct Setting {
   double offset;
   Layout layout;
   int64_t heads = 1;  // of a row of x
+  bool own = false;   // each head has its own weights
+
+  // Returns the shape of the weights, which all rows of [rows, heads, width] are multiplied with.
+  std::vector<int64_t> weights() const { return {own ? heads : 1, x.size(1) / heads}; }
 };
 
 // Returns h and y of the header, in float64. h is rounded to the type before it is normalised: the
@@ -50,7 +54,7 @@ Case forward_case(const Streamed& types, const Setting& s) {
   Tolerance once = kOnce;
   once.sums = units_of_sum(width);
   std::vector<Operand> operands{
-      laid(input("x", s.residual ? type : stream, s.x), s.layout), input("weight", type, uniform_values({width}, 5, 0.5, 1.5)),
+      laid(input("x", s.residual ? type : stream, s.x), s.layout), input("weight", type, uniform_values(s.weights(), 5, 0.5, 1.5)),
       laid(output("y", type, {rows, all}, once), s.layout),
       output("inverse", Store::f32, {heads * rows},
              {.roundings = 4, .sums = units_of_sum(width), .reason = "fp32 sum and root"})};
@@ -70,12 +74,12 @@ Case forward_case(const Streamed& types, const Setting& s) {
                    {"y.between", y.abs()},
                    {"inverse", (each.square().mean(-1) + kEps).rsqrt().t().reshape({heads * rows})}};
   };
-  bool residual = s.residual;
+  const bool residual = s.residual, own = s.own;
   return make_case<RmsNormForward>("rms_norm", "forward " + s.name + " " + name_of(types), operands, oracle,
                                    [=](Pointers& p) {
                                      RmsNormForward a{element(types.type), rows, width, p["x"], p.stride("x")};
                                      if (!types.one()) a.stream_type = element(types.stream);
-                                     a.heads = heads;
+                                     a.heads = heads, a.head_weights = own;
                                      if (residual) {
                                        a.residual = p["residual"], a.residual_stride = p.stride("residual");
                                        a.h = p["h"], a.h_stride = p.stride("h");
@@ -100,17 +104,18 @@ Case backward_case(const Streamed& types, const Setting& s, bool accumulate, boo
   at::Tensor incoming = normal({rows, all}, 12);
   std::vector<Operand> operands{
       laid(input("d_y", type, normal({rows, all}, 11)), s.layout), laid(input("h", stream, h), s.layout),
-      input("weight", type, uniform_values({width}, 5, 0.5, 1.5)), input("inverse", Store::f32, inverse),
+      input("weight", type, uniform_values(s.weights(), 5, 0.5, 1.5)), input("inverse", Store::f32, inverse),
       laid(accumulate ? in_out("d_h", stream, incoming, exact) : output("d_h", stream, {rows, all}, exact),
            s.layout)};
   if (weight_grad)
-    operands.push_back(in_out("d_weight", Store::f32, normal({width}, 13),
+    operands.push_back(in_out("d_weight", Store::f32, normal(s.weights(), 13),
                               {.roundings = 1,
                                .sums = 16,
                                .reason = "an fp32 sum over the rows in parts of 32",
                                .between = 3}));  // h r, its products with d y, their sum
   if (with_y) operands.push_back(laid(output("y", type, {rows, all}, kOnce), s.layout));
-  double offset = s.offset;
+  const double offset = s.offset;
+  const bool own = s.own;
   auto oracle = [=](const Tensors& in) {
     const auto each = [=](const at::Tensor& x) { return x.reshape({rows, heads, width}); };
     Tensors leaves{{"h", in.at("h")}, {"weight", in.at("weight")}};
@@ -128,7 +133,7 @@ Case backward_case(const Streamed& types, const Setting& s, bool accumulate, boo
     out["d_h.size"] = (r * (g.abs() + second)).reshape({rows, all}) + before.abs();
     if (weight_grad) {
       out["d_weight"] = in.at("d_weight") + grads.at("weight");
-      out["d_weight.size"] = in.at("d_weight").abs() + (d_y * h * r).abs().sum(at::IntArrayRef{0, 1});
+      out["d_weight.size"] = in.at("d_weight").abs() + (own ? (d_y * h * r).abs().sum(0) : (d_y * h * r).abs().sum(at::IntArrayRef{0, 1}).unsqueeze(0));
     }
     return out;
   };
@@ -138,7 +143,7 @@ Case backward_case(const Streamed& types, const Setting& s, bool accumulate, boo
           name_of(types),
       operands, oracle, [=](Pointers& p) {
         RmsNormBackward a{element(types.type), rows, width, p["d_y"], p.stride("d_y"), p["h"], p.stride("h")};
-        a.heads = heads;
+        a.heads = heads, a.head_weights = own;
         a.weight = p["weight"], a.weight_offset = static_cast<float>(offset), a.inverse = p["inverse"];
         a.d_h = p["d_h"], a.d_h_stride = p.stride("d_h"), a.accumulate = accumulate;
         if (weight_grad) a.d_weight = p["d_weight"];
@@ -181,6 +186,15 @@ void add_allowed_cases(const Streamed& type, std::vector<Case>& cases) {
       cases.push_back(backward_case(type, each, rows == 9, width != 64, true));
       if (rows == 5 && type.one()) cases.push_back(over(forward_case(type, each), "y", "x"));
     }
+  // Parts of a state space's result: every part by its own weights.
+  for (auto [rows, heads, width] : {std::array<int64_t, 3>{5, 3, 16}, {40, 2, 7}, {1, 130, 4}}) {
+    const Setting own{std::to_string(rows) + "x" + std::to_string(heads) + "x" + std::to_string(width) + " own weights",
+                      normal({rows, heads * width}, 2), false, 0, kDense, heads, true};
+    cases.push_back(forward_case(type, own));
+    cases.back().only = "cpu/";
+    cases.push_back(backward_case(type, own, rows == 5, true, true));
+    cases.back().only = "cpu/";
+  }
   cases.push_back(not_wanted(alone, "inverse"));
   cases.push_back(not_wanted(added, "inverse"));
   if (!type.one()) {

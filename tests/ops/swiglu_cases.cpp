@@ -7,13 +7,17 @@ namespace forge::kernel_test {
 namespace {
 
 at::Tensor activate(const at::Tensor& x, GateFunction function) {
+  if (function == GateFunction::sigmoid) return at::sigmoid(x);
   return function == GateFunction::silu ? at::silu(x) : at::gelu(x, "tanh");
 }
+
+// The size of what an activation is a part of: of x, or of 1.
+at::Tensor reach(const at::Tensor& gate, GateFunction function) { return function == GateFunction::sigmoid ? at::ones_like(gate) : gate; }
 
 // gelu's tanh is 1 − 2 / (e²ᵘ + 1): an absolute 1e-7 of the gate times up, whatever the value
 // itself is.
 Tolerance tolerance(GateFunction function) {
-  return function == GateFunction::silu
+  return function != GateFunction::gelu_tanh
              ? Tolerance{.roundings = 1.01,
                          .sums = 12,
                          .reason = "one rounding; exp to 2 units and a few products",
@@ -25,7 +29,8 @@ Tolerance tolerance(GateFunction function) {
 }
 
 std::string title(const std::string& name, GateFunction function, Store type) {
-  return name + (function == GateFunction::silu ? " silu " : " gelu ") + name_of(type);
+  const char* const names[] = {" silu ", " gelu ", " sigmoid "};
+  return name + names[static_cast<size_t>(function)] + name_of(type);
 }
 
 Case forward_case(Store type, GateFunction function, const std::string& name, const at::Tensor& gate,
@@ -37,7 +42,7 @@ Case forward_case(Store type, GateFunction function, const std::string& name, co
     const double normal_from = type == Store::f16 ? 0x1p-14 : 0x1p-126;
     at::Tensor activated = activate(in.at("gate"), function).abs().clamp_min(normal_from);
     return Tensors{{"y", y},
-                   {"y.size", (in.at("gate") * in.at("up")).abs()},
+                   {"y.size", (reach(in.at("gate"), function) * in.at("up")).abs()},
                    {"y.between", activated * in.at("up").abs()}};
   };
   return make_case<SwigluForward>(
@@ -67,8 +72,8 @@ Case backward_case(Store type, GateFunction function, const std::string& name, c
     out["y"] = forward(values).at("y");
     for (const char* name : {"gate", "up", "y"}) out[name + std::string(".between")] = out.at(name).abs();
     out["gate.size"] = (in.at("d_y") * in.at("up")).abs() * (1 + in.at("gate").abs().clamp_max(12));
-    out["up.size"] = (in.at("d_y") * in.at("gate")).abs();
-    out["y.size"] = (in.at("up") * in.at("gate")).abs();
+    out["up.size"] = (in.at("d_y") * reach(in.at("gate"), function)).abs();
+    out["y.size"] = (in.at("up") * reach(in.at("gate"), function)).abs();
     return out;
   };
   return make_case<SwigluBackward>(
@@ -79,6 +84,28 @@ Case backward_case(Store type, GateFunction function, const std::string& name, c
         if (with_y) a.y = p["y"], a.y_stride = p.stride("y");
         return a;
       });
+}
+
+// Makes both gradients in places of their own.
+Case apart_case(Store type, GateFunction function, int64_t rows, int64_t width, const Layout& layout) {
+  Case c = backward_case(type, function, std::to_string(rows) + "x" + std::to_string(width) + " apart " + layout.name, normal({rows, width}, 3, 3), layout, true);
+  for (Operand& operand : c.operands)
+    if (operand.name == "up" || operand.name == "gate") operand.role = Role::in;
+  for (const char* name : {"d_gate", "d_up"}) c.operands.push_back(laid(output(name, type, {rows, width}, tolerance(function)), layout));
+  const auto oracle = c.oracle;
+  c.oracle = [oracle](const Tensors& in) {
+    Tensors out = oracle(in);
+    for (const std::string name : {"gate", "up"})
+      for (const char* part : {"", ".size", ".between"}) out["d_" + name + part] = out.at(name + part), out.erase(name + part);
+    return out;
+  };
+  const std::function<SwigluBackward(Pointers&)> arguments = [=](Pointers& p) {
+    SwigluBackward a{element(type), function,         rows,    width,         p["d_y"], p.stride("d_y"),
+                     p["gate"],     p.stride("gate"), p["up"], p.stride("up"), p["y"],  p.stride("y"),
+                     p["d_gate"],   p.stride("d_gate"), p["d_up"], p.stride("d_up")};
+    return a;
+  };
+  return make_case<SwigluBackward>(c.op, c.name, c.operands, c.oracle, arguments);
 }
 
 // These cases share memory between operands that may overlap, and keep each operand apart from the
@@ -221,7 +248,7 @@ void add_swiglu_cases(std::vector<Case>& cases) {
   add_pairs_cases(cases);
   const int64_t shapes[][2] = {{1, 1}, {3, 7}, {2, 16}, {5, 33}, {9, 130}, {1, 1536}, {0, 5}};
   for (Store type : kFloats)
-    for (GateFunction function : {GateFunction::silu, GateFunction::gelu_tanh}) {
+    for (GateFunction function : {GateFunction::silu, GateFunction::gelu_tanh, GateFunction::sigmoid}) {
       for (auto [rows, width] : shapes)
         for (const Layout& layout : kLayouts) {
           std::string name = std::to_string(rows) + "x" + std::to_string(width) + " " + layout.name;
@@ -240,6 +267,7 @@ void add_swiglu_cases(std::vector<Case>& cases) {
       bad[0][2] = HUGE_VAL;
       cases.push_back(forward_case(type, function, "not finite", bad, kDense));
       add_allowed_cases(type, function, cases);
+      for (const Layout& layout : kLayouts) cases.push_back(apart_case(type, function, 5, 33, layout));
       if (function == GateFunction::silu) add_past_the_caches(type, function, cases);
     }
   // More columns than a few blocks hold.

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Compares the language model of a class with towers (Gemma 3, Mistral 3, Ministral 3, Qwen-VL) with
-transformers + peft, in both generations of tensor names and of config.json.
+"""Compares the language model of a class with towers (Gemma 3, Mistral 3, Ministral 3, Qwen-VL,
+Qwen3.5) with transformers + peft, in both generations of tensor names and of config.json.
 
     python tests/parity/check_towers.py build/bin/forge     # needs torch, transformers, peft
 
@@ -20,11 +20,14 @@ from pathlib import Path
 import torch
 from peft import LoraConfig, PeftModel, get_peft_model
 from safetensors.torch import load_file, save_file
-from transformers import (Gemma3Config, Gemma3ForConditionalGeneration, Idefics3Config, Idefics3ForConditionalGeneration, InternVLConfig,
-                          InternVLForConditionalGeneration, Llama4Config, Llama4ForConditionalGeneration, Mistral3Config, Mistral3ForConditionalGeneration, Qwen2_5_VLConfig,
-                          Qwen2_5_VLForConditionalGeneration, Qwen2VLConfig, Qwen2VLForConditionalGeneration, Qwen3VLConfig,
+from transformers import (Gemma3Config, Gemma3ForConditionalGeneration, Gemma4Config, Gemma4ForConditionalGeneration, Gemma4UnifiedConfig,
+                          Gemma4UnifiedForConditionalGeneration, Glm4vConfig, Glm4vForConditionalGeneration, Idefics3Config,
+                          Idefics3ForConditionalGeneration, InternVLConfig, InternVLForConditionalGeneration, Llama4Config,
+                          Llama4ForConditionalGeneration, LlavaConfig, LlavaForConditionalGeneration, Mistral3Config,
+                          Mistral3ForConditionalGeneration, Qwen2_5_VLConfig, Qwen2_5_VLForConditionalGeneration, Qwen2VLConfig, Qwen2VLForConditionalGeneration, Qwen3_5Config,
+                          Qwen3_5ForConditionalGeneration, Qwen3_5MoeConfig, Qwen3_5MoeForConditionalGeneration, Qwen3VLConfig,
                           Qwen3VLForConditionalGeneration, Qwen3VLMoeConfig, Qwen3VLMoeForConditionalGeneration, SmolVLMConfig,
-                          SmolVLMForConditionalGeneration)
+                          SmolVLMForConditionalGeneration, VoxtralConfig, VoxtralForConditionalGeneration)
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "tests/parity"), str(ROOT / "tests/fixtures")]
@@ -57,13 +60,32 @@ QWEN2_TOWER = {"depth": 1, "embed_dim": 16, "hidden_size": 32, "num_heads": 2, "
 QWEN25_TOWER = {"depth": 1, "hidden_size": 16, "intermediate_size": 32, "num_heads": 2, "out_hidden_size": 32, "fullatt_block_indexes": [0]}
 QWEN3_TOWER = {"depth": 1, "hidden_size": 16, "intermediate_size": 32, "num_heads": 2, "out_hidden_size": 32, "num_position_embeddings": 16,
                "deepstack_visual_indexes": [0]}
+# A delta rule in layers 0 and 2.
+DELTA = TEXT | {"num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 16, "linear_num_key_heads": 2, "linear_num_value_heads": 4,
+                "linear_key_head_dim": 12, "linear_value_head_dim": 10, "linear_conv_kernel_dim": 4, "full_attention_interval": 2,
+                "rope_parameters": {"rope_type": "default", "rope_theta": 10000.0, "partial_rotary_factor": 0.25, "mrope_section": [1, 1, 0],
+                                    "mrope_interleaved": True}}
+DELTA_MOE = DELTA | {"num_experts": 5, "num_experts_per_tok": 2, "moe_intermediate_size": 24, "shared_expert_intermediate_size": 40}
+DELTA_TOWER = {"depth": 1, "hidden_size": 16, "intermediate_size": 32, "num_heads": 2, "out_hidden_size": 32, "num_position_embeddings": 16}
 LLAMA = TEXT | {"model_type": "llama", "num_attention_heads": 4, "num_key_value_heads": 2, "rope_theta": 20000.0, "pad_token_id": 2}
 LLAMA4 = TEXT | {"intermediate_size": 24, "intermediate_size_mlp": 88, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 12,
                  "num_local_experts": 5, "attention_chunk_size": 8, "no_rope_layer_interval": 2, "interleave_moe_layer_step": 2, "floor_scale": 4,
                  "attn_scale": 0.5, "rope_theta": 20000.0}
 LLAMA4_TOWER = {"hidden_size": 16, "intermediate_size": 64, "num_hidden_layers": 1, "num_attention_heads": 2, "image_size": 28, "patch_size": 14,
                 "vision_output_dim": 16, "projector_input_dim": 16, "projector_output_dim": 16}
+GLM4V = TEXT | {"num_attention_heads": 4, "num_key_value_heads": 2, "pad_token_id": 2,
+                "rope_parameters": {"rope_type": "default", "rope_theta": 20000.0, "partial_rotary_factor": 0.5, "mrope_section": [1, 1, 0]}}
+GLM4V_TOWER = {"depth": 1, "hidden_size": 16, "intermediate_size": 32, "num_heads": 2, "out_hidden_size": 32, "image_size": 28}
+EAR = {"hidden_size": 16, "intermediate_size": 64, "num_hidden_layers": 1, "num_attention_heads": 2, "num_mel_bins": 8, "max_source_positions": 8}
 INTERN = {"hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2, "image_size": [28, 28], "patch_size": [14, 14]}
+GLM_SEEN = {"image_token_id": 380, "video_token_id": 381, "image_start_token_id": 376, "image_end_token_id": 377,
+            "video_start_token_id": 378, "video_end_token_id": 379}
+GEMMA4 = TEXT | {"num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 12, "global_head_dim": 16, "num_global_key_value_heads": 1,
+                 "attention_k_eq_v": True, "sliding_window": 8, "final_logit_softcapping": 8.0, "hidden_size_per_layer_input": 0,
+                 "layer_types": ["sliding_attention", "full_attention"] * 2}
+UNIFIED = {key: value for key, value in GEMMA4.items() if key != "hidden_size_per_layer_input"}
+GEMMA4_TOWER = TOWER | {"num_key_value_heads": 2, "head_dim": 8, "position_embedding_size": 8}
+GEMMA4_SEEN = {"image_token_id": 400, "video_token_id": 401, "audio_token_id": 402}
 SEEN = {"image_token_id": 380, "video_token_id": 381, "vision_start_token_id": 378, "vision_end_token_id": 379}
 
 
@@ -85,6 +107,27 @@ CLASSES = {
     "qwen3-vl": (Qwen3VLForConditionalGeneration, Qwen3VLConfig, qwen(QWEN3, QWEN3_TOWER)),
     "qwen3-vl-tied": (Qwen3VLForConditionalGeneration, Qwen3VLConfig, qwen(QWEN3 | {"attention_bias": True}, QWEN3_TOWER, True)),
     "llama4": (Llama4ForConditionalGeneration, Llama4Config, {"text_config": LLAMA4, "vision_config": LLAMA4_TOWER, "image_token_index": 380}),
+    "llava": (LlavaForConditionalGeneration, LlavaConfig,
+              {"text_config": LLAMA, "vision_config": TOWER | {"model_type": "clip_vision_model"}, "image_token_index": 380}),
+    "llava-mistral-tied": (LlavaForConditionalGeneration, LlavaConfig,
+                           {"text_config": MISTRAL, "vision_config": TOWER | {"model_type": "pixtral", "head_dim": 8}, "image_token_index": 380,
+                            "tie_word_embeddings": True}),
+    "voxtral": (VoxtralForConditionalGeneration, VoxtralConfig, {"text_config": LLAMA | {"head_dim": 12}, "audio_config": EAR, "audio_token_id": 24}),
+    "glm4v": (Glm4vForConditionalGeneration, Glm4vConfig, {"text_config": GLM4V, "vision_config": GLM4V_TOWER} | GLM_SEEN),
+    "glm4v-tied": (Glm4vForConditionalGeneration, Glm4vConfig,
+                   {"text_config": GLM4V | {"num_key_value_heads": 4}, "vision_config": GLM4V_TOWER, "tie_word_embeddings": True} | GLM_SEEN),
+    "gemma4": (Gemma4ForConditionalGeneration, Gemma4Config,
+               {"text_config": GEMMA4, "vision_config": GEMMA4_TOWER, "tie_word_embeddings": True} | GEMMA4_SEEN),
+    "gemma4-moe": (Gemma4ForConditionalGeneration, Gemma4Config,
+                   {"text_config": GEMMA4 | {"enable_moe_block": True, "num_experts": 5, "top_k_experts": 2, "moe_intermediate_size": 24},
+                    "vision_config": GEMMA4_TOWER, "tie_word_embeddings": True} | GEMMA4_SEEN),
+    "gemma4-shared": (Gemma4ForConditionalGeneration, Gemma4Config,
+                      {"text_config": GEMMA4 | {"num_kv_shared_layers": 2, "hidden_size_per_layer_input": 24, "vocab_size_per_layer_input": 384,
+                                                "attention_k_eq_v": False, "use_double_wide_mlp": True},
+                       "vision_config": GEMMA4_TOWER, "tie_word_embeddings": True} | GEMMA4_SEEN),
+    "gemma4-unified": (Gemma4UnifiedForConditionalGeneration, Gemma4UnifiedConfig,
+                       {"text_config": UNIFIED, "vision_config": {"patch_size": 2, "mm_embed_dim": 16, "mm_posemb_size": 8, "output_proj_dims": 32},
+                        "tie_word_embeddings": True} | GEMMA4_SEEN),
     "smolvlm": (SmolVLMForConditionalGeneration, SmolVLMConfig, {"text_config": LLAMA, "vision_config": TOWER, "image_token_id": 380}),
     "idefics3-tied": (Idefics3ForConditionalGeneration, Idefics3Config,
                       {"text_config": LLAMA, "vision_config": TOWER, "image_token_id": 380, "tie_word_embeddings": True}),
@@ -95,21 +138,27 @@ CLASSES = {
     "qwen3-vl-moe": (Qwen3VLMoeForConditionalGeneration, Qwen3VLMoeConfig, qwen(QWEN3_MOE, QWEN3_TOWER)),
     "qwen3-vl-moe-tied": (Qwen3VLMoeForConditionalGeneration, Qwen3VLMoeConfig,
                           qwen(QWEN3_MOE | {"num_experts_per_tok": 3, "decoder_sparse_step": 2, "mlp_only_layers": [3]}, QWEN3_TOWER, True)),
+    "qwen3.5": (Qwen3_5ForConditionalGeneration, Qwen3_5Config, qwen(DELTA, DELTA_TOWER)),
+    "qwen3.5-tied": (Qwen3_5ForConditionalGeneration, Qwen3_5Config, qwen(DELTA | {"attention_bias": True}, DELTA_TOWER, True)),
 }
 # Models that a GGUF can express: without windows, and without biases of attention's output.
-GGUFS = ("ministral3", "ministral3-tied", "qwen2-vl", "qwen2.5-vl-tied", "qwen3-vl", "qwen3-vl-moe", "smolvlm", "internvl", "internvl-qwen3")
+GGUFS = ("ministral3", "ministral3-tied", "qwen2-vl", "qwen2.5-vl-tied", "qwen3-vl", "qwen3-vl-moe", "smolvlm", "llava", "llava-mistral-tied", "voxtral", "internvl", "internvl-qwen3")
 QWEN2_OLDER = {"model.language_model.": "model.", "model.visual.": "visual."}
-NAMES = ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]
-TOWERS = r"(model\.)?(vision_tower|multi_modal_projector|visual|vision_model|connector)\..*"
+NAMES = ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj", "in_proj_qkv", "in_proj_z", "in_proj_a", "in_proj_b", "out_proj"]
+TOWERS = r"(model\.)?(vision_tower|audio_tower|multi_modal_projector|visual|vision_model|connector|embed_vision)\..*"
 
 
 def generations(kind: str) -> list[str]:
-    """Returns the generations of names: Qwen3-VL, Llama 4 and Idefics 3 have had one."""
-    return ["current"] if kind.startswith(("qwen3", "llama4", "smolvlm", "idefics3")) else ["older", "current"]
+    """Returns the generations of names: Qwen3-VL, Llama 4, Gemma 4, Idefics 3 and GLM-V have had one. "twice": transformers
+    5 writes Voxtral's files with another "model." in their names.
+    """
+    if kind == "voxtral":
+        return ["older", "current", "twice"]
+    return ["current"] if kind.startswith(("qwen3", "llama4", "smolvlm", "idefics3", "glm4v", "gemma4")) else ["older", "current"]
 
 
 def of_tower(name: str) -> bool:
-    return re.match("(model\\.)?(vision_tower|multi_modal_projector|visual|vision_model|connector)\\.", name) is not None
+    return re.match("(model\\.)?(vision_tower|audio_tower|multi_modal_projector|visual|vision_model|connector|embed_vision)\\.", name) is not None
 
 
 def older_name(name: str) -> str:
@@ -144,20 +193,28 @@ def write_base(kind: str, generation: str, folder: Path) -> type:
         for name, tensor in model.named_parameters():
             if tensor.dim() > 1:
                 tensor.normal_(0, 1.0 if "embed_tokens" in name else 1.2 / tensor.shape[-1] ** 0.5)
+            elif name.endswith("A_log"):  # decays from a third to almost none of a state, whose sums fp32 holds
+                tensor.normal_(-1, 0.5)
             else:
                 tensor.add_(0.1 * torch.randn_like(tensor))
+        for name, tensor in model.named_buffers():
+            if name.endswith("layer_scalar"):
+                tensor.fill_(0.8)
     model.save_pretrained(folder)
-    tied = model.config.tie_word_embeddings
+    tied = getattr(model.config, "tie_word_embeddings", False)
     state = {name: tensor.clone() for name, tensor in model.state_dict().items() if not (tied and name == "lm_head.weight")}
     if kind.startswith("qwen2") and generation == "older":
         state = {older_name(name): tensor for name, tensor in state.items()}
-    if generation == "current" or kind.startswith("qwen2"):
+    if kind == "voxtral" and generation == "older":  # as published
+        state = {re.sub(r"^model\.language_model\.", "language_model.model.", re.sub(r"^lm_head", "language_model.lm_head", name)): tensor
+                 for name, tensor in state.items()}
+    if generation == "current" or kind.startswith(("qwen2", "voxtral")) and generation != "twice":
         state = {name: tensor.transpose(1, 2).contiguous() if ".mlp.experts." in name else tensor for name, tensor in state.items()}
         save_file(state, folder / "model.safetensors", {"format": "pt"})
     names = list(load_file(folder / "model.safetensors"))
-    older = "model.layers." if kind.startswith("qwen2") else "language_model.model."
+    older = "language_model.model.model." if generation == "twice" else "model.layers." if kind.startswith("qwen2") else "language_model.model."
     current = ("model.language_model.", "model.text_model.", "language_model.model.")
-    assert any(name.startswith({"older": older, "current": current}[generation]) for name in names), names
+    assert any(name.startswith(current if generation == "current" else older) for name in names), names
     config = as_published(kind, generation, json.loads((folder / "config.json").read_text()))
     (folder / "config.json").write_text(json.dumps(config))
     for name in ("tokenizer.json", "tokenizer_config.json"):

@@ -39,11 +39,32 @@ ARCHITECTURES = {
     "phi3": gguf.MODEL_ARCH.PHI3,
     "qwen2_moe": gguf.MODEL_ARCH.QWEN2MOE,
     "qwen3_moe": gguf.MODEL_ARCH.QWEN3MOE,
+    "phi": gguf.MODEL_ARCH.PHI2,
+    "seed_oss": gguf.MODEL_ARCH.SEED_OSS,
+    "exaone4": gguf.MODEL_ARCH.EXAONE4,
+    "ernie4_5": gguf.MODEL_ARCH.ERNIE4_5,
+    "hunyuan_v1_dense": gguf.MODEL_ARCH.HUNYUAN_DENSE,
+    "arcee": gguf.MODEL_ARCH.ARCEE,
+    "olmo": gguf.MODEL_ARCH.OLMO,
+    "nemotron": gguf.MODEL_ARCH.NEMOTRON,
+    "bloom": gguf.MODEL_ARCH.BLOOM,
+    "glm4_moe": gguf.MODEL_ARCH.GLM4_MOE,
+    "olmoe": gguf.MODEL_ARCH.OLMOE,
+    "ernie4_5_moe": gguf.MODEL_ARCH.ERNIE4_5_MOE,
+    "minimax_m2": gguf.MODEL_ARCH.MINIMAXM2,
+    "dots1": gguf.MODEL_ARCH.DOTS1,
+    "hunyuan_v1_moe": gguf.MODEL_ARCH.HUNYUAN_MOE,
+    "deepseek": gguf.MODEL_ARCH.DEEPSEEK,
+    "granitemoe": gguf.MODEL_ARCH.GRANITE_MOE,
+    "granitemoeshared": gguf.MODEL_ARCH.GRANITE_MOE,
+    "qwen3_next": gguf.MODEL_ARCH.QWEN3NEXT,
+    "qwen3_5_text": gguf.MODEL_ARCH.QWEN35,
+    "qwen3_5_moe_text": gguf.MODEL_ARCH.QWEN35MOE,
 }
 # {setting: its name in GPT-2's config.json}
 GPT2 = {"hidden_size": "n_embd", "num_hidden_layers": "n_layer", "num_attention_heads": "n_head", "max_position_embeddings": "n_positions",
         "intermediate_size": "n_inner"}
-PERMUTED = ("llama", "smollm3", "granite", "mixtral", "ministral3")
+PERMUTED = ("llama", "smollm3", "granite", "mixtral", "ministral3", "arcee", "olmo", "deepseek", "granitemoe", "granitemoeshared")
 
 
 def permuted(rows: np.ndarray, heads: int) -> np.ndarray:
@@ -57,6 +78,44 @@ def all_queries_first(rows: np.ndarray, heads: int, groups: int) -> np.ndarray:
     """
     parts = rows.reshape(groups, heads // groups + 2, -1, *rows.shape[1:])
     return np.concatenate([part.reshape(-1, *rows.shape[1:]) for part in (parts[:, :-2], parts[:, -2], parts[:, -1])])
+
+
+def tiled(tensor: np.ndarray, axis: int, config: dict) -> np.ndarray:
+    """Follows the converter's _LinearAttentionVReorderBase: the first head of values of every head
+    of keys, then the second.
+    """
+    keys, values = config["linear_num_key_heads"], config["linear_num_value_heads"]
+    shape = tensor.shape
+    heads = tensor.reshape(*shape[:axis], keys, values // keys, shape[axis] // values, *shape[axis + 1:])
+    return heads.swapaxes(axis, axis + 1).reshape(shape)
+
+
+def of_delta_rule(name: str, tensor: np.ndarray, config: dict) -> list[tuple[str, np.ndarray]]:
+    """Follows the converter's Qwen3NextModel and Qwen3_5TextModel for tensors of linear_attn."""
+    part = name.split(".linear_attn.")[1]
+    keys = config["linear_num_key_heads"] * config["linear_key_head_dim"]
+    if part == "conv1d.weight":
+        tensor = tensor.squeeze(1)
+    if config["model_type"].startswith("qwen3_5"):
+        if part in ("in_proj_qkv.weight", "conv1d.weight"):
+            tensor = np.concatenate([tensor[: 2 * keys], tiled(tensor[2 * keys:], 0, config)])
+        elif part in ("in_proj_z.weight", "in_proj_a.weight", "in_proj_b.weight", "A_log", "dt_bias"):
+            tensor = tiled(tensor, 0, config)
+        elif part == "out_proj.weight":
+            tensor = tiled(tensor, 1, config)
+    if part == "A_log":
+        tensor = -np.exp(tensor)
+    if part == "dt_bias":
+        name = name.replace("dt_bias", "dt_proj.bias")
+    if part != "in_proj_qkvz.weight":
+        return [(name, tensor)]
+    heads = config["linear_num_key_heads"]
+    values = config["linear_num_value_heads"] // heads * config["linear_value_head_dim"]
+    width = config["linear_key_head_dim"]
+    ends = np.cumsum([width, width, values, values])[:-1]
+    q, k, v, z = (rows.reshape(-1, tensor.shape[1]) for rows in np.split(tensor.reshape(heads, -1, tensor.shape[1]), ends, 1))
+    layer = name.split(".")[2]
+    return [(f"blk.{layer}.attn_qkv.weight", np.concatenate([q, k, v])), (f"blk.{layer}.attn_gate.weight", z)]
 
 
 def groups_of(config: dict) -> int:
@@ -97,6 +156,12 @@ def write_rope_factors(writer: gguf.GGUFWriter, config: dict) -> None:
         writer.add_tensor("rope_factors_short.weight", np.array(rope["short_factor"], np.float32))
 
 
+def scaled_base(base: float, config: dict, head_dim: int) -> float:
+    """Follows the converter's HunYuanModel.set_gguf_parameters."""
+    alpha = (config.get("rope_scaling") or {}).get("alpha")
+    return base * alpha ** (head_dim / (head_dim - 2)) if alpha else base
+
+
 def write_settings(writer: gguf.GGUFWriter, config: dict) -> None:
     kind, head_dim = config["model_type"], config.get("head_dim") or config["hidden_size"] // config["num_attention_heads"]
     rope = config.get("rope_parameters") or {}
@@ -104,16 +169,22 @@ def write_settings(writer: gguf.GGUFWriter, config: dict) -> None:
     writer.add_context_length(config["max_position_embeddings"])
     writer.add_embedding_length(config["hidden_size"])
     writer.add_block_count(config["num_hidden_layers"])
-    writer.add_feed_forward_length(config.get("intermediate_size") or config.get("ffn_hidden_size") or 4 * config["hidden_size"])
+    if kind != "qwen3_5_moe_text":  # has no MLP without experts
+        writer.add_feed_forward_length(config.get("intermediate_size") or config.get("ffn_hidden_size") or 4 * config["hidden_size"])
     writer.add_head_count(config["num_attention_heads"])
     writer.add_head_count_kv(groups_of(config))
     writer.add_key_length(head_dim)
     writer.add_value_length(head_dim)
-    if kind != "gpt2":
-        writer.add_rope_freq_base(rope.get("rope_theta", config.get("rope_theta", 10000.0)))
+    if kind not in ("gpt2", "bloom"):
+        writer.add_rope_freq_base(scaled_base(rope.get("rope_theta", config.get("rope_theta", 10000.0)), config, head_dim))
         turned = rope.get("partial_rotary_factor", config.get("partial_rotary_factor", config.get("rotary_pct", 1.0)))
+        turned = 0.25 if kind.startswith("qwen3_") and "linear_num_key_heads" in config and turned == 1.0 else turned
         writer.add_rope_dimension_count(int(head_dim * turned))
-    for key in ("layer_norm_eps", "norm_epsilon", "layer_norm_epsilon"):
+    if kind == "olmo":
+        writer.add_layer_norm_eps(1e-5)
+    if config.get("clip_qkv"):
+        writer.add_clamp_kqv(config["clip_qkv"])
+    for key in ("layer_norm_eps", "norm_epsilon", "layer_norm_epsilon", "norm_eps"):
         if key in config:
             writer.add_layer_norm_eps(config[key])
     if "rms_norm_eps" in config:
@@ -125,7 +196,7 @@ def write_settings(writer: gguf.GGUFWriter, config: dict) -> None:
     if kind.startswith(("gemma2", "gemma3")):
         assert config["query_pre_attn_scalar"] == head_dim, "a GGUF has no place for it"
         writer.add_sliding_window(config["sliding_window"])
-    if kind == "granite":
+    if kind.startswith("granite"):
         writer.add_embedding_scale(config["embedding_multiplier"])
         writer.add_attention_scale(config["attention_multiplier"])
         writer.add_residual_scale(config["residual_multiplier"])
@@ -137,6 +208,20 @@ def write_settings(writer: gguf.GGUFWriter, config: dict) -> None:
     if kind == "mixtral":
         writer.add_expert_count(config["num_local_experts"])
         writer.add_expert_used_count(config["num_experts_per_tok"])
+    if "linear_num_key_heads" in config:
+        writer.add_ssm_conv_kernel(config["linear_conv_kernel_dim"])
+        writer.add_ssm_state_size(config["linear_key_head_dim"])
+        writer.add_ssm_group_count(config["linear_num_key_heads"])
+        writer.add_ssm_time_step_rank(config["linear_num_value_heads"])
+        writer.add_ssm_inner_size(config["linear_num_value_heads"] * config["linear_value_head_dim"])
+        writer.add_full_attention_interval(config.get("full_attention_interval", 4))
+        if kind.startswith("qwen3_5"):
+            writer.add_rope_dimension_sections([*rope.get("mrope_section", [11, 11, 10]), 0])
+    if kind in ("qwen3_next", "qwen3_5_moe_text"):
+        writer.add_expert_count(config["num_experts"])
+        writer.add_expert_used_count(config["num_experts_per_tok"])
+        writer.add_expert_feed_forward_length(config["moe_intermediate_size"])
+        writer.add_expert_shared_feed_forward_length(config["shared_expert_intermediate_size"])
     if kind in ("qwen2_moe", "qwen3_moe"):
         assert config.get("norm_topk_prob", False) == (kind == "qwen3_moe"), "llama.cpp computes no other"
         writer.add_expert_count(config["num_experts"])
@@ -152,10 +237,68 @@ def write_settings(writer: gguf.GGUFWriter, config: dict) -> None:
         writer.add_rope_scaling_yarn_beta_slow(rope["beta_slow"])
         writer.add_rope_scaling_yarn_log_mul(rope["mscale_all_dim"])
         writer.add_attn_temperature_scale(rope["llama_4_scaling_beta"])
+    write_routed(writer, config)
     if kind in ("cohere2", "olmo3"):
         writer.add_sliding_window(config["sliding_window"])
+    if kind == "exaone4" and config.get("sliding_window"):
+        writer.add_sliding_window(config["sliding_window"])
+        writer.add_sliding_window_pattern([kind == "sliding_attention" for kind in config["layer_types"]])
     if kind in ("cohere", "cohere2"):
         writer.add_logit_scale(config["logit_scale"])
+
+
+def write_routed(writer: gguf.GGUFWriter, config: dict) -> None:
+    """Follows the converters of glm.py, dots1.py, deepseek.py, olmo.py, minimax.py, ernie.py and
+    hunyuan.py.
+    """
+    kind = config["model_type"]
+    if kind in ("olmoe", "minimax_m2", "granitemoe", "granitemoeshared"):
+        writer.add_expert_count(config.get("num_experts") or config["num_local_experts"])
+        writer.add_expert_used_count(config["num_experts_per_tok"])
+    if config.get("shared_intermediate_size"):
+        writer.add_expert_shared_feed_forward_length(config["shared_intermediate_size"])
+    if kind == "minimax_m2":
+        writer.add_expert_feed_forward_length(config["intermediate_size"])
+        writer.add_expert_gating_func(gguf.ExpertGatingFuncType.SIGMOID)
+    if kind in ("glm4_moe", "dots1", "deepseek"):
+        writer.add_expert_count(config["n_routed_experts"])
+        writer.add_expert_used_count(config["num_experts_per_tok"])
+        writer.add_expert_feed_forward_length(config["moe_intermediate_size"])
+        writer.add_expert_shared_count(config["n_shared_experts"])
+        writer.add_leading_dense_block_count(config["first_k_dense_replace"])
+        writer.add_expert_weights_scale(config.get("routed_scaling_factor", 1.0))
+    if kind in ("glm4_moe", "dots1"):
+        writer.add_expert_gating_func(gguf.ExpertGatingFuncType.SIGMOID)
+        writer.add_expert_weights_norm(config["norm_topk_prob"])
+        writer.add_expert_group_count(config.get("n_group", 1))
+        writer.add_expert_group_used_count(config.get("topk_group", 1))
+    if kind == "ernie4_5_moe":
+        writer.add_expert_count(config["moe_num_experts"])
+        writer.add_expert_used_count(config["moe_k"])
+        writer.add_interleave_moe_layer_step(config["moe_layer_interval"])
+        writer.add_leading_dense_block_count(config["moe_layer_start_index"])
+        writer.add_expert_feed_forward_length(config["moe_intermediate_size"])
+        writer.add_expert_shared_count(config["moe_num_shared_experts"])
+        writer.add_expert_shared_feed_forward_length(config["moe_num_shared_experts"] * config["moe_intermediate_size"])
+    if kind == "hunyuan_v1_moe":
+        writer.add_expert_count(config["num_experts"])
+        writer.add_expert_used_count(config["moe_topk"][0])
+        writer.add_expert_feed_forward_length(config["intermediate_size"])
+        writer.add_expert_shared_feed_forward_length(config["intermediate_size"])
+
+
+def halves_apart(tensors: dict) -> dict:
+    """Follows GraniteMoeModel.modify_tensors: gate and up, which are one matrix in files, are two."""
+    names = {".block_sparse_moe.input_linear": ".mlp.experts.%s_proj", ".shared_mlp.input_linear": ".mlp.shared_expert.%s_proj"}
+    apart = {}
+    for name, tensor in tensors.items():
+        for own, parts in names.items():
+            if own in name:
+                apart |= {name.replace(own, parts % part): half for part, half in zip(("gate", "up"), np.split(tensor, 2, axis=-2))}
+                break
+        else:
+            apart[name] = tensor
+    return apart
 
 
 def joined_experts(tensors: dict) -> dict:
@@ -175,14 +318,22 @@ def joined_experts(tensors: dict) -> dict:
 def write(folder: Path, path: Path) -> None:
     config = json.loads((folder / "config.json").read_text())
     kind = config["model_type"]
+    if kind == "bloom":
+        config |= {"num_hidden_layers": config["n_layer"], "max_position_embeddings": 2048}
     if kind == "gpt2":
         config = {key: value for key, value in config.items() if key != "rms_norm_eps"} | {key: config[name] for key, name in GPT2.items()}
     names = gguf.get_tensor_name_map(ARCHITECTURES[kind], config["num_hidden_layers"])
     writer = gguf.GGUFWriter(path, gguf.MODEL_ARCH_NAMES[ARCHITECTURES[kind]])
     write_settings(writer, config)
     write_rope_factors(writer, config)
-    for name, tensor in joined_experts(load_file(folder / "model.safetensors")).items():
-        stored = tensor + 1 if "gemma" in kind and name.endswith("norm.weight") else tensor
+    for name, tensor in joined_experts(halves_apart(load_file(folder / "model.safetensors"))).items():
+        if ".linear_attn." in name:
+            for part, values in of_delta_rule(name, tensor, config):
+                own = part if part.startswith("blk.") else names.get_name(part, try_suffixes=(".weight", ".bias"))
+                writer.add_tensor(own, np.ascontiguousarray(values))
+            continue
+        plus_one = kind.startswith(("gemma", "nemotron", "qwen3_next", "qwen3_5"))
+        stored = tensor + 1 if plus_one and name.endswith("norm.weight") else tensor
         for part, heads in (("q_proj", "num_attention_heads"), ("k_proj", "num_key_value_heads")):
             if kind in PERMUTED and f".{part}." in name:
                 stored = permuted(stored, config[heads])
@@ -190,8 +341,10 @@ def write(folder: Path, path: Path) -> None:
             stored = all_queries_first(stored, config["num_attention_heads"], groups_of(config))
         if kind == "gpt2" and any(f".{part}.weight" in name for part in ("c_attn", "c_proj", "c_fc")):
             stored = stored.T
-        if name.endswith("shared_expert_gate.weight"):
+        if name.endswith(("shared_expert_gate.weight", "moe_statics.e_score_correction_bias")):
             stored = stored.squeeze()
+        name = name.removeprefix("transformer.") if kind == "bloom" else name
+        name = name.replace("e_score_correction_bias", "e_score_correction.bias")
         writer.add_tensor(names.get_name(name, try_suffixes=(".weight", ".bias")), np.ascontiguousarray(stored))
     writer.write_header_to_file()
     writer.write_kv_data_to_file()

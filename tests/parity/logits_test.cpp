@@ -107,7 +107,17 @@ TEST_CASE("logits of every tiny variant equal transformers'") {
                "phi4", "phi3-longrope", "glm", "glm4", "cohere", "cohere-bias", "cohere2", "starcoder2", "starcoder2-window",
                "gpt-neox", "gpt-neox-sequential", "gpt-neox-tanh", "falcon", "falcon-grouped", "falcon-sequential", "stablelm", "stablelm-parallel",
                "mixtral", "mixtral-balanced", "qwen2-moe", "qwen2-moe-window", "qwen3-moe", "qwen3-moe-sparse", "gpt2", "gpt2-untied",
-               "gpt-oss", "gpt-oss-balanced", "deepseek-v2", "deepseek-v2-groups", "deepseek-v3", "deepseek-v3-halves");
+               "gpt-oss", "gpt-oss-balanced", "deepseek-v2", "deepseek-v2-groups", "deepseek-v3", "deepseek-v3-halves",
+               "phi", "phi-tied", "seed-oss", "seed-oss-tied", "exaone4", "exaone4-window", "ernie", "ernie-bias",
+               "hunyuan", "hunyuan-bias", "arcee", "arcee-bias", "olmo", "olmo-tied", "nemotron", "nemotron-bias",
+               "granite4", "granite4-nope", "opt", "opt-untied", "gptj", "gptj-tied", "falcon-apart", "bloom", "bloom-untied", "gemma4", "gemma4-untied", "gemma4-moe", "gemma4-moe-untied",
+               "gemma4-shared", "gemma4-shared-untied",
+               "glm4-moe", "glm4-moe-groups", "olmoe", "olmoe-balanced", "granitemoe", "granitemoe-balanced", "granitemoe-shared", "granitemoe-shared-tied",
+               "ernie-moe", "ernie-moe-sparse", "minimax-m2", "minimax-m2-whole", "dots1", "dots1-window", "hunyuan-moe", "hunyuan-moe-plain",
+               "deepseek-moe", "deepseek-moe-tied", "flex-olmo", "flex-olmo-balanced", "deepseek-v32", "deepseek-v32-tied", "glm-5", "glm-5-pattern",
+               "qwen3-next", "qwen3-next-mixed", "qwen3-5", "qwen3-5-tied", "qwen3-5-moe", "qwen3-5-moe-balanced", "granite4-mamba",
+               "granite4-mamba-groups", "falcon-h1", "falcon-h1-normed", "nemotron-h", "nemotron-h-bias", "glm4-lite", "glm4-lite-groups",
+               "nemotron-3", "nemotron-3-latent");
   const std::string provider = GENERATE("fused", "reference");
   INFO(name << ", " << provider);
   Model model = load_fp32(std::string(FORGE_VARIANTS) + "/" + name);
@@ -160,7 +170,10 @@ TEST_CASE("a model of a GGUF gives transformers' logits") {
   const std::string name = GENERATE("gemma", "gemma2", "gemma3", "smollm3", "granite", "granite-tied", "olmo2", "olmo3", "glm", "glm4",
                                     "cohere", "cohere2", "gpt2", "starcoder2", "stablelm", "stablelm-parallel", "gpt-neox", "falcon", "falcon-grouped", "mixtral", "qwen2-moe",
                                     "qwen3-moe", "ministral3", "qwen2-window", "qwen3", "phi3", "phi3-longrope",
-                                    "rope-llama3", "base");
+                                    "rope-llama3", "base", "phi", "seed-oss", "exaone4", "exaone4-window", "ernie", "hunyuan",
+                                    "arcee", "olmo", "nemotron", "bloom",
+                                    "glm4-moe", "olmoe", "granitemoe", "granitemoe-shared", "ernie-moe", "minimax-m2", "dots1", "hunyuan-moe", "deepseek-moe",
+                                     "qwen3-next", "qwen3-5", "qwen3-5-moe");
   const std::string provider = GENERATE("fused", "reference");
   INFO(name << ", " << provider);
   Model model = load_fp32(kGoldens + name + ".gguf");

@@ -121,8 +121,16 @@ def reached(sources, module, name, seen):
 
 # {class with towers: the model_types of its text_config}
 TEXTS = {"gemma3": ["gemma3_text"], "mistral3": ["mistral", "ministral3"], "qwen2_vl": ["qwen2_vl_text"], "qwen2_5_vl": ["qwen2_5_vl_text"],
-         "qwen3_vl": ["qwen3_vl_text"], "qwen3_vl_moe": ["qwen3_vl_moe_text"], "llama4": ["llama4_text"], "idefics3": ["llama"], "smolvlm": ["llama"],
-         "internvl": ["qwen2", "qwen3", "qwen3_moe", "llama"]}
+         "qwen3_vl": ["qwen3_vl_text"], "qwen3_vl_moe": ["qwen3_vl_moe_text"], "llama4": ["llama4_text"], "qwen3_5": ["qwen3_5_text"], "qwen3_5_moe": ["qwen3_5_moe_text"], "idefics3": ["llama"], "smolvlm": ["llama"],
+         "internvl": ["qwen2", "qwen3", "qwen3_moe", "llama"], "llava": ["llama", "mistral", "qwen2"], "voxtral": ["llama"], "glm4v": ["glm4v_text"], "gemma4": ["gemma4_text"], "gemma4_unified": ["gemma4_unified_text"]}
+
+
+# {model_type: {another name of a key, which the class's own code takes: the key}}
+NAMES = {"bloom": {"n_embed": "hidden_size"}}
+# {model_type: keys that its configuration class turns into another one}
+TURNED = {"nemotron_h": {"hybrid_override_pattern"}}
+# {model_type: further tensors of published files that its class does not load}
+BUFFERS = {"gptj": ["attn\\.bias"], "gemma4_text": ["self_attn\\.[kv]_(proj|norm)"]}
 
 
 def file_of(root, kind, model_type):
@@ -142,6 +150,8 @@ def config_class(root, model_type):
 
 
 def block(root, shared, model_type, architecture):
+    if model_type in ELSEWHERE:
+        return f"{model_type} {architecture}\n" + ELSEWHERE[model_type]
     modelling = Source(file_of(root, "modeling", model_type))
     sources = {**shared, model_type: modelling}
     config = config_class(root, model_type)
@@ -150,6 +160,7 @@ def block(root, shared, model_type, architecture):
     for node in config.body:
         if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "attribute_map":
             aliases = ast.literal_eval(node.value)
+    aliases |= NAMES.get(model_type, {})
     functions = {n.name for n in config.body if isinstance(n, ast.FunctionDef)}
     reads = reached(sources, model_type, architecture, set()) | keys_read(config, is_self) | OF_ALL
     if "rope_parameters" in declared:
@@ -160,28 +171,40 @@ def block(root, shared, model_type, architecture):
                 reads |= keys_read(function, is_config)
     methods = {n.name for n in ast.walk(shared["modeling_rope_utils"].tree) if isinstance(n, ast.FunctionDef)}
     reads -= (functions - declared) | methods | CLASS_VALUES
-    reads = {aliases.get(key, key) for key in reads if not key.startswith("_")}
+    reads = {aliases.get(key, key) for key in reads if not key.startswith("_")} | TURNED.get(model_type, set())
     if model_type in TEXTS:  # the language model's own keys are those of its class, and are in text_config
         reads &= declared | OF_ALL
     text = [f"{model_type} {architecture}", "reads " + " ".join(sorted(reads))]
     if aliases:
         text.append("alias " + " ".join(f"{name}={key}" for name, key in sorted(aliases.items())))
     text.append("idle " + " ".join(f"{key}={default_of(config, key)}" for key in sorted(declared) if aliases.get(key, key) not in reads))
-    text += [text_defaults(config_class(root, kind), kind) for kind in TEXTS.get(model_type, [])]
+    own = defaults_of_its_own(config)
+    text += [text_defaults(config_class(root, kind), kind, own) for kind in TEXTS.get(model_type, [])]
     buffers = ["rotary_emb\\.inv_freq"] if "rope_parameters" in declared else []
-    text.append(" ".join(["buffers", *buffers, *patterns_of(modelling, architecture)]))
+    text.append(" ".join(["buffers", *buffers, *BUFFERS.get(model_type, []), *patterns_of(modelling, architecture)]))
     return "\n".join(line for line in text if " " in line.strip()) + "\n"
 
 
-def text_defaults(config, kind):
+def defaults_of_its_own(config):
+    """Returns the values that a class with towers takes in place of the defaults of its text_config's
+    class: Voxtral's `_default_text_config_kwargs`.
+    """
+    for node in config.body:
+        if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "_default_text_config_kwargs":
+            return ast.literal_eval(node.value)
+    return {}
+
+
+def text_defaults(config, kind, own):
     """Returns the line of a text_config's class: its keys and their defaults, and the base of the
-    angles, which is no field of it.
+    angles, which is no field of it. `own`: defaults_of_its_own().
     """
     keys = sorted(n.target.id for n in config.body if isinstance(n, ast.AnnAssign) and "ClassVar" not in ast.dump(n.annotation))
     defaults = {key: default_of(config, key) for key in keys if key != "use_cache"}
     for node in config.body:
         if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "default_theta" and isinstance(node.value, ast.Constant):
             defaults["rope_theta"] = json.dumps(node.value.value)
+    defaults |= {key: json.dumps(value) for key, value in own.items() if key != "use_cache"}
     return f"text {kind} " + " ".join(f"{key}={value}" for key, value in sorted(defaults.items()))
 
 
@@ -202,8 +225,18 @@ def patterns_of(source, name):
     for node in [source.tops[name], *(source.tops[n.id] for n in ast.walk(source.tops[name]) if isinstance(n, ast.Name) and n.id in source.tops)]:
         for item in getattr(node, "body", []):
             if isinstance(item, ast.Assign) and getattr(item.targets[0], "id", "") == "_keys_to_ignore_on_load_unexpected":
-                patterns += [p for p in ast.literal_eval(item.value) if p not in patterns]
+                patterns += [p for p in ast.literal_eval(item.value) or [] if p not in patterns]
     return patterns
+
+
+# Classes that are not in transformers, by the code that repositories bring along.
+ELSEWHERE = {
+    # deepseek-ai/deepseek-moe-16b-base: modeling_deepseek.py, configuration_deepseek.py
+    "deepseek": """\
+reads attention_bias attention_dropout aux_loss_alpha first_k_dense_replace hidden_act hidden_size intermediate_size max_position_embeddings moe_intermediate_size moe_layer_freq n_routed_experts n_shared_experts norm_topk_prob num_attention_heads num_experts_per_tok num_hidden_layers num_key_value_heads pad_token_id quantization_config rms_norm_eps rope_parameters rope_scaling rope_theta scoring_func seq_aux tie_word_embeddings vocab_size
+idle bos_token_id=100000 eos_token_id=100001 initializer_range=0.02 pretraining_tp=1 use_cache=true
+buffers rotary_emb\\.inv_freq
+"""}
 
 
 def families():

@@ -21,6 +21,7 @@ from safetensors.torch import save_file
 from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForSeq2SeqLM, get_scheduler
 
 import cases
+import deepseek_moe  # noqa: F401: registers its class
 import experts_apart
 import family_gguf
 import oracle
@@ -77,7 +78,12 @@ def load(name: str, root: Path):
     """Loads in fp32 with eager attention: plain matmul and softmax, the arithmetic to compare with.
     """
     kind = AutoModelForSeq2SeqLM if AutoConfig.from_pretrained(root / name).is_encoder_decoder else AutoModelForCausalLM
-    return kind.from_pretrained(root / name, dtype=torch.float32, attn_implementation="eager")
+    model = kind.from_pretrained(root / name, dtype=torch.float32, attn_implementation="eager")
+    for parameter_name, parameter in model.named_parameters():
+        if ".indexer." in parameter_name or ".moe_statics." in parameter_name:  # never trained
+            parameter.requires_grad_(False)
+    experts_apart.keep_logits(model)
+    return model
 
 
 def logits_golden(name: str, root: Path) -> dict:
@@ -108,12 +114,21 @@ def logits_golden(name: str, root: Path) -> dict:
 
 
 def greedy(model, prompt: torch.Tensor) -> torch.Tensor:
-    """Returns the likeliest token after each, with a cache. Ends of texts do not end it."""
+    """Returns the likeliest token after each, with a cache. Ends of texts do not end it. Where
+    transformers goes on from a state, it does not bound the steps of a state space from below, as it
+    does over a whole text: such models read the text anew.
+    """
     tokens, cache, fresh, source = [], None, prompt[None], {}
     key = "decoder_input_ids" if model.config.is_encoder_decoder else "input_ids"
     if model.config.is_encoder_decoder:
         source = {"encoder_outputs": model.get_encoder()(input_ids=fresh)}
         fresh = torch.tensor([[model.config.decoder_start_token_id]])
+    if model.config.model_type in ("nemotron_h", "falcon_h1"):
+        text = prompt[None]
+        for _ in range(GREEDY):
+            with torch.no_grad():
+                text = torch.cat([text, model(input_ids=text, use_cache=False).logits[:, -1:].argmax(-1)], 1)
+        return text[0, len(prompt):]
     for _ in range(GREEDY):
         with torch.no_grad():
             out = model(**source, **{key: fresh}, past_key_values=cache, use_cache=True)
@@ -154,10 +169,32 @@ GGUFS = {
     "qwen3": {},
     "qwen2-moe": {},
     "qwen3-moe": {},
+    "glm4-moe": {},
+    "olmoe": {},
+    "granitemoe": {},
+    "granitemoe-shared": {},
+    "ernie-moe": {},
+    "minimax-m2": {},
+    "dots1": {},
+    "hunyuan-moe": {},
+    "deepseek-moe": {},
     "phi3": {},
     "phi3-longrope": {},
     "rope-llama3": {},  # settings of no released model
     "base": {"rope_parameters": LLAMA31, "max_position_embeddings": 131072},
+    "phi": {},
+    "seed-oss": {},
+    "exaone4": {},
+    "exaone4-window": {},
+    "ernie": {},
+    "hunyuan": {},
+    "arcee": {},
+    "olmo": {},
+    "nemotron": {},
+    "bloom": {},
+    "qwen3-next": {"full_attention_interval": 2, "layer_types": None},
+    "qwen3-5": {"full_attention_interval": 3, "layer_types": None},
+    "qwen3-5-moe": {"full_attention_interval": 2, "layer_types": None},
 }
 
 
@@ -167,7 +204,7 @@ def gguf_golden(variant: str, root: Path) -> dict:
     folder = root / name
     variants.write_variant(variant, folder)
     config = json.loads((folder / "config.json").read_text()) | GGUFS[variant]
-    config = {key: value for key, value in config.items() if value is not None}
+    config = {key: value for key, value in config.items() if value is not None or key not in GGUFS[variant]}
     (folder / "config.json").write_text(json.dumps(config))
     family_gguf.write(folder, GOLDENS / f"{variant}.gguf")
     return logits_golden(name, root)
@@ -282,7 +319,7 @@ def state(model, case: cases.Case) -> dict[str, torch.Tensor]:
         neox = model.config.model_type == "gpt_neox"  # its files have another name for the head
         names = {n: n.replace("lm_head.", "embed_out.") if neox else n for n, _ in model.named_parameters()}
         weights = {names[n]: p.detach().clone() for n, p in model.named_parameters()}
-        weights |= {n: b.clone() for n, b in model.named_buffers() if n.endswith("e_score_correction_bias")}
+        weights |= {n: b.clone() for n, b in model.named_buffers() if n.endswith(("e_score_correction_bias", "layer_scalar"))}
         return experts_apart.stored(weights, model.config.model_type)
     return effective_weights(model) if case.compare_effective else adapter_tensors(model)
 

@@ -166,6 +166,42 @@ def compressed_tensors():
             "ignore": ["lm_head", "re:.*norm"], "config_groups": groups}, stored, expected
 
 
+def nvfp4(modelopt: bool):
+    """Returns matrices in nvfp4 as compressed-tensors holds them, decoded by it; or the same under
+    ModelOpt's names, whose scale of all is the inverse (its NVFP4QTensor)."""
+    from compressed_tensors.compressors import BaseCompressor
+    from compressed_tensors.quantization import QuantizationArgs, QuantizationScheme
+
+    args = QuantizationArgs(num_bits=4, type="float", strategy="tensor_group", group_size=16, symmetric=True)
+    scheme = QuantizationScheme(targets=["Linear"], weights=args)
+    compressor = BaseCompressor.get_value_from_registry("nvfp4-pack-quantized")
+    stored, expected = {}, {}
+    for seed, (form, shape) in enumerate({"q": (12, 64), "k": (5, 16)}.items()):
+        weight = random_matrix(*shape, seed)
+        groups = weight.float().unflatten(-1, (-1, 16)).abs().amax(-1)
+        of_all = (6 * 448 / groups.max()).reshape(1)
+        scale = (groups / 6 * of_all).to(torch.float8_e4m3fn)
+        held = compressor.compress({"weight": weight, "weight_scale": scale.to(torch.bfloat16), "weight_global_scale": of_all}, scheme)
+        if modelopt:
+            inverse = (1 / of_all).reshape(())
+            each = (held["weight_scale"].float() * inverse).repeat_interleave(16, 1)
+            from compressed_tensors.compressors.nvfp4.helpers import unpack_fp4_from_uint8
+            values = unpack_fp4_from_uint8(held["weight_packed"], shape[0], shape[1], torch.float32)
+            stored |= {f"{form}.weight": held["weight_packed"], f"{form}.weight_scale": held["weight_scale"], f"{form}.weight_scale_2": inverse,
+                       f"{form}.input_scale": torch.tensor(0.5)}
+            expected[f"{form}.weight"] = (values * each).to(torch.bfloat16).float()
+        else:
+            stored |= {f"{form}.{part}": tensor for part, tensor in held.items()} | {f"{form}.input_global_scale": torch.ones(1)}
+            expected[f"{form}.weight"] = compressor.decompress(dict(held), scheme)["weight"].float()
+    weights = {"num_bits": 4, "type": "float", "strategy": "tensor_group", "group_size": 16, "symmetric": True, "dynamic": False}
+    groups = {"group_0": {"targets": ["Linear"], "weights": weights, "input_activations": None}}
+    if modelopt:
+        return {"quant_method": "modelopt", "quant_algo": "NVFP4", "config_groups": groups, "ignore": ["lm_head"],
+                "producer": {"name": "modelopt", "version": "0.33"}}, stored, expected
+    return {"quant_method": "compressed-tensors", "format": "nvfp4-pack-quantized", "quantization_status": "compressed", "ignore": ["lm_head"],
+            "config_groups": groups}, stored, expected
+
+
 def gptq(bits: int, version: int):
     """Returns matrices of GPTQ, decoded by auto-gptq's layer: the product with the identity."""
     inputs, out, group = 96, 64, 32
@@ -237,7 +273,7 @@ def gguf_mxfp4() -> None:
 FORMS = {"bnb-4bit": bitsandbytes_4bit, "bnb-8bit": bitsandbytes_8bit, "fp8": fp8,
          "compressed-tensors": compressed_tensors, "awq": awq,
          **{f"gptq-{bits}": lambda bits=bits: gptq(bits, 1) for bits in (2, 3, 4, 8)},
-         "gptq-v2": lambda: gptq(4, 2)}
+         "gptq-v2": lambda: gptq(4, 2), "nvfp4": lambda: nvfp4(False), "nvfp4-modelopt": lambda: nvfp4(True)}
 
 
 def main() -> None:

@@ -19,9 +19,9 @@ GOLDENS = pathlib.Path(__file__).resolve().parents[1] / "text/goldens"
 TEXTS = ["Hello world", " Hello", "  two  blanks ", "", " ", "\n", "it's 12345 THEY'RE", "Größe, 漢字 🙂", "{eos}a{eos} b{eos}\nc", "{eos}", "x \n\n y",
          "3 333 33333", "a\u0301 e\u0300"]
 ENDS = {"llama2": "</s>", "mistral": "</s>", "gemma": "</s>", "smollm": "<|im_end|>", "qwen2": "<|im_end|>", "llama3": "<|eot_id|>", "gpt2": "<|endoftext|>"}
-MODEL_TYPES = ["bart", "cohere", "cohere2", "deepseek_v2", "deepseek_v3", "falcon", "gemma", "gemma2", "gemma3", "gemma3_text", "glm", "glm4", "gpt2", "gpt_neox",
-               "gpt_oss", "granite", "granitemoe", "llama", "mistral", "mistral3", "ministral", "mixtral", "nemotron", "olmo", "olmo2", "olmo3", "phi", "phi3",
-               "phimoe", "qwen2", "qwen2_moe", "qwen3", "qwen3_moe", "smollm3", "stablelm", "starcoder2"]
+MODEL_TYPES = ["arcee", "bart", "cohere", "cohere2", "deepseek_v2", "deepseek_v3", "ernie4_5", "exaone4", "falcon", "gemma", "gemma2", "gemma3", "gemma3_text", "glm", "glm4", "gpt2", "gpt_neox", "gptj",
+               "gpt_oss", "granite", "granitemoe", "granitemoehybrid", "hunyuan_v1_dense", "llama", "mistral", "mistral3", "ministral", "mixtral", "nemotron", "olmo", "olmo2", "olmo3", "opt", "phi", "phi3",
+               "phimoe", "qwen2", "qwen2_moe", "qwen3", "qwen3_moe", "seed_oss", "smollm3", "stablelm", "starcoder2"]
 CLASSES = ["LlamaTokenizer", "LlamaTokenizerFast", "CodeLlamaTokenizer", "GemmaTokenizerFast", "GPT2Tokenizer", "GPTNeoXTokenizerFast", "CohereTokenizerFast",
            "Qwen2Tokenizer", "PreTrainedTokenizerFast", "TokenizersBackend", None]
 

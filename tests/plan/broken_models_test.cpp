@@ -72,6 +72,19 @@ TEST_CASE("a whole model is no fault, one expert short is, by the expert's tenso
   CHECK(error.find("experts.2.") == std::string::npos);
 }
 
+TEST_CASE("experts that files hold under another name are missed by that name") {
+  const Json granite{
+      {"model_type", "granitemoe"}, {"num_local_experts", 4}, {"num_experts_per_tok", 2}};
+  CHECK(said(granite, granite, nothing) == "no error");
+  const std::string error = said(granite, granite, [](std::vector<Stored>& tensors) {
+    std::erase_if(tensors, [](const Stored& tensor) {
+      return tensor.info.name == "model.layers.1.block_sparse_moe.experts.gate_up_proj";
+    });
+  });
+  CHECK_THAT(error, Catch::Contains("tensor model.layers.1.block_sparse_moe.input_linear.weight "
+                                    "[4, 128, 32] is missing"));
+}
+
 TEST_CASE("a config.json of one model beside the weights of another is refused by shape and name") {
   Json wider = kLlama;
   wider["hidden_size"] = 64;

@@ -1,4 +1,6 @@
+#include "core/lib/base/file.h"
 #include "core/model/families/adapter_sites.h"
+#include "core/model/families/config_spec.h"
 #include "core/model/families/step.h"
 #include "core/plan/memory/memory.h"
 #include "kernels/lm_head/lm_head_scratch.h"
@@ -66,6 +68,19 @@ TEST_CASE("the fixed lines of a LoRA run") {
   // fp32 is its own master.
   const auto wide = fixed(model("tinyllama-1.1b"), lora_job(), Precision::fp32, Precision::fp32);
   CHECK(line(wide, "trained weights, cast") == 0);
+}
+
+TEST_CASE("factors of a linear layer outside of the layers are no part of the vocabulary") {
+  const std::string path = std::string(FORGE_SOURCE_DIR) + "/tests/plan/published/gemma-4-E2B.json";
+  const Json config = parse_json(read_file(path, 1 << 20, ErrorKind::internal), path, ErrorKind::internal);
+  const ModelSpec spec = model_spec_from_config(config, path);
+  const auto lines = fixed(spec, lora_job(), Precision::bf16, Precision::bf16);
+  CHECK(line(lines, "adapter weights") == 4 * 26333184);
+  CHECK(line(lines, "vocabulary with its adapter") == 0);
+  Job embeds = lora_job();
+  embeds.adapter.target_modules = {"q_proj", "embed_tokens"};
+  CHECK(line(fixed(spec, embeds, Precision::bf16, Precision::bf16), "vocabulary with its adapter") ==
+        int64_t{6} * 262144 * 1536);
 }
 
 TEST_CASE("the fixed lines follow optimizer and masters") {

@@ -7,6 +7,7 @@
 #include "core/model/families/config_spec.h"
 #include "core/model/families/family.h"
 #include "core/model/families/gguf_spec.h"
+#include "tests/fixtures/variants.h"
 #include "tests/test.h"
 
 namespace forge {
@@ -342,7 +343,9 @@ TEST_CASE("a GGUF's metadata and tensors give the spec") {
   metadata["general.architecture"] = "gpt9";
   CHECK(error_of([&] { model_spec_from_gguf(metadata, tensors, {}, "m.gguf"); }) ==
         "m.gguf: the architecture gpt9 is not known; forge knows llama, qwen2, qwen2vl, qwen3, qwen3vl, phi3, gemma, gemma2, gemma3, smollm3, "
-        "granite, olmo2, chatglm, glm4, command-r, cohere2, starcoder2, gptneox, falcon, stablelm, gpt2, qwen2moe, qwen3moe, qwen3vlmoe, mistral3");
+        "granite, olmo2, chatglm, glm4, command-r, cohere2, starcoder2, gptneox, falcon, stablelm, gpt2, qwen2moe, qwen3moe, qwen3vlmoe, "
+        "mistral3, phi2, seed_oss, exaone4, ernie4_5, hunyuan-dense, arcee, olmo, nemotron, bloom, glm4moe, olmoe, granitemoe, "
+        "ernie4_5-moe, minimax-m2, dots1, hunyuan-moe, deepseek, qwen3next, qwen35, qwen35moe");
 }
 
 TEST_CASE("a GGUF of Llama's architecture that counts experts is Mixtral's, others have none or must") {
@@ -445,6 +448,110 @@ TEST_CASE("a BART config.json is read, and refused where its stacks differ or no
   CHECK_THAT(fault("is_encoder_decoder", false), Catch::Contains("an encoder-decoder"));
 }
 
+TEST_CASE("an alpha of Hunyuan's dynamic scaling is a larger base at every length, of other families it is nothing") {
+  Json config = llama_config();
+  config["num_key_value_heads"] = 2, config["head_dim"] = 16;
+  config["rope_scaling"] = {{"type", "dynamic"}, {"alpha", 1000.0}, {"factor", 1.0}, {"beta_fast", 32}, {"mscale", 1.0}};
+  const auto rope_of = [&](const char* architecture) {
+    config["architectures"] = {architecture};
+    return model_spec_from_config(config, "c").rope;
+  };
+  const RopeSpec hunyuan = rope_of("HunYuanDenseV1ForCausalLM");
+  CHECK(hunyuan.type == RopeType::standard);
+  CHECK(hunyuan.theta == Approx(10000 * std::pow(1000.0, 16.0 / 14)));
+  CHECK((rope_of("LlamaForCausalLM").type == RopeType::dynamic && rope_of("LlamaForCausalLM").theta == 10000));
+  config["rope_scaling"]["alpha"] = 0.0;
+  CHECK(rope_of("HunYuanDenseV1ForCausalLM").type == RopeType::dynamic);
+  config["rope_scaling"]["alpha"] = "1000";
+  CHECK_THAT(error_of([&] { rope_of("HunYuanDenseV1ForCausalLM"); }), Catch::Contains("alpha"));
+}
+
+TEST_CASE("EXAONE 4 has rotary positions where it has a window, or everywhere if it has none") {
+  Json config = llama_config();
+  config["architectures"] = {"Exaone4ForCausalLM"}, config["num_key_value_heads"] = 2, config["num_hidden_layers"] = 4;
+  const auto spec = [&] { return model_spec_from_config(config, "c"); };
+  CHECK((spec().sliding_window == 4096 && spec().no_rope_layers == std::vector<int64_t>{3} && spec().full_layers == spec().no_rope_layers));
+  config["layer_types"] = {"sliding_attention", "full_attention", "full_attention", "sliding_attention"};
+  config["sliding_window_pattern"] = "LLLG", config["sliding_window"] = 16;
+  CHECK((spec().sliding_window == 16 && spec().no_rope_layers == std::vector<int64_t>{1, 2}));
+  config["layer_types"] = std::vector<std::string>(4, "full_attention");
+  CHECK((spec().sliding_window == 0 && spec().no_rope_layers == std::vector<int64_t>{0, 1, 2, 3}));
+  config["sliding_window"] = nullptr, config["sliding_window_pattern"] = nullptr;
+  CHECK((spec().sliding_window == 0 && spec().no_rope_layers.empty()));
+  config.erase("layer_types");
+  config["sliding_window"] = 16, config["sliding_window_pattern"] = "LLLG";
+  CHECK_THAT(error_of(spec), Catch::Contains("sliding_window_pattern"));
+  config["sliding_window"] = 0, config["sliding_window_pattern"] = 4;
+  CHECK_THAT(error_of(spec), Catch::Contains("sliding_window is 0"));
+}
+
+TEST_CASE("decoders of one page are refused for what the page does not compute, by name") {
+  const auto fault = [](const char* architecture, Json more) {
+    Json config = llama_config();
+    config["architectures"] = {architecture}, config["num_key_value_heads"] = 2;
+    config.update(more);
+    return error_of([&] { model_spec_from_config(config, "c"); });
+  };
+  CHECK_THAT(fault("PhiForCausalLM", {{"qk_layernorm", true}}), Catch::Contains("qk_layernorm is true, forge computes only false"));
+  CHECK_THAT(fault("OlmoForCausalLM", {{"clip_qkv", 0}}), Catch::Contains("clip_qkv is 0"));
+  CHECK_THAT(fault("OlmoForCausalLM", {{"clip_qkv", "8"}}), Catch::Contains("clip_qkv"));
+  CHECK_THAT(fault("ArceeForCausalLM", {{"hidden_act", "silu"}}), Catch::Contains("hidden_act is \"silu\""));
+  const Json dense{{"num_local_experts", 0}, {"layer_types", {"attention", "attention"}}};
+  const auto granite = [&](Json more) {
+    Json all = dense;
+    all.update(more);
+    return fault("GraniteMoeHybridForCausalLM", all);
+  };
+  CHECK(granite(Json::object()) == "no error");
+  CHECK(granite({{"layer_types", {"attention", "mamba"}}}) == "no error");
+  CHECK_THAT(granite({{"layer_types", {"attention", "mlp"}}}), Catch::Contains("layer_types has \"mlp\", forge computes mamba and attention here"));
+  CHECK_THAT(granite({{"layer_types", nullptr}, {"mamba_n_heads", 3}}), Catch::Contains("mamba_n_heads times mamba_d_head is"));
+  CHECK_THAT(granite({{"layer_types", nullptr}, {"time_step_limit", {0, 0.1}}}), Catch::Contains("time_step_limit bounds steps at 0.1"));
+  CHECK_THAT(fault("NemotronHForCausalLM", {{"hybrid_override_pattern", "MX"}}), Catch::Contains("hybrid_override_pattern has \"X\", expected M, *, - or E"));
+  CHECK_THAT(granite({{"layer_types", {"attention"}}}), Catch::Contains("is not a list of num_hidden_layers names"));
+  CHECK_THAT(granite({{"num_local_experts", 62}}), Catch::Contains("num_local_experts is 62"));
+  CHECK_THAT(granite({{"position_embedding_type", "alibi"}}), Catch::Contains("position_embedding_type is \"alibi\""));
+  const Json opt{{"ffn_dim", 128}};
+  const auto with_opt = [&](const char* key, const Json& value) {
+    Json all = opt;
+    all[key] = value;
+    return fault("OPTForCausalLM", all);
+  };
+  CHECK(with_opt("dropout", 0.1) == "no error");
+  CHECK_THAT(with_opt("do_layer_norm_before", false), Catch::Contains("do_layer_norm_before is false"));
+  CHECK_THAT(with_opt("word_embed_proj_dim", 32), Catch::Contains("word_embed_proj_dim is 32"));
+  CHECK_THAT(with_opt("_remove_final_layer_norm", true), Catch::Contains("_remove_final_layer_norm is true"));
+  CHECK_THAT(fault("GPTJForCausalLM", {{"rotary_dim", nullptr}}), Catch::Contains("rotary_dim is null"));
+  CHECK_THAT(fault("GPTJForCausalLM", {{"rotary_dim", 20}}), Catch::Contains("rotary_dim is more than a head has, 16"));
+  CHECK_THAT(fault("BloomForCausalLM", {{"n_embed", 32}}), Catch::Contains("two names of one setting"));
+  CHECK_THAT(fault("FalconForCausalLM", {{"num_ln_in_parallel_attn", 2}}), Catch::Contains("num_ln_in_parallel_attn is not 1"));
+}
+
+TEST_CASE("a config.json with a delta rule says which layers have it, and is refused where it does not fit") {
+  Json config = variant_config("qwen3-next-mixed");
+  const ModelSpec spec = model_spec_from_config(config, "c");
+  CHECK(spec.delta_layers == std::vector<int64_t>{0, 1});
+  CHECK(spec.attention_layers() == 1);
+  CHECK((!spec.attends(0) && !spec.attends(1) && spec.attends(2)));
+  CHECK(spec.dense_layers == std::vector<int64_t>{1});
+  CHECK((spec.recurrent() && spec.attention_gate && spec.norm_offset == 1 && spec.rotary_dim() == 4));
+  CHECK(spec.conv_channels() == 2 * 3 * 12 + 3 * 16);
+  const auto refused = [&](const char* key, const Json& value) {
+    Json other = config;
+    other[key] = value;
+    return error_of([&] { model_spec_from_config(other, "c"); });
+  };
+  CHECK_THAT(refused("linear_num_value_heads", 4),
+             Catch::Contains("linear_num_value_heads is 4, no multiple of linear_num_key_heads, 3"));
+  CHECK_THAT(refused("linear_conv_kernel_dim", 9), Catch::Contains("linear_conv_kernel_dim"));
+  CHECK_THAT(refused("layer_types", Json::array({"linear_attention", "full_attention"})),
+             Catch::Contains("layer_types is not a list of num_hidden_layers names"));
+  CHECK_THAT(refused("layer_types", Json::array({"linear_attention", "full_attention", "chunked"})),
+             Catch::Contains("layer_types has \"chunked\""));
+  config["layer_types"] = Json::array({"full_attention", "full_attention", "full_attention"});
+  CHECK_FALSE(model_spec_from_config(config, "c").recurrent());
+}
+
 TEST_CASE("every decoder's settings survive being written as config.json") {
   std::set<std::string> windowed;
   for (const Family& family : families()) {
@@ -455,7 +562,19 @@ TEST_CASE("every decoder's settings survive being written as config.json") {
     config["sliding_window"] = 7;
     config["use_sliding_window"] = true;
     config["max_window_layers"] = 1;
-    if (family.name == "deepseek_v2") config["num_experts_per_tok"] = 2;  // transformers assumes none
+    if (family.name == "opt") config["ffn_dim"] = 128;
+    if (family.name == "nemotron_h") config["hybrid_override_pattern"] = "M*";
+    if (family.name == "gptj") config["rotary_dim"] = 8;  // transformers assumes more than these heads have
+    if (family.name == "granitemoehybrid") {  // transformers assumes Mamba and experts
+      config["layer_types"] = std::vector<std::string>(config.at("num_hidden_layers"), "full_attention");
+      config["num_local_experts"] = 0;
+    }
+    // transformers assumes none
+    if (family.name == "deepseek_v2" || family.name == "deepseek" || family.name == "dots1")
+      config["num_experts_per_tok"] = 2;
+    if (family.name == "deepseek" || family.name == "dots1")
+      config.update(
+          {{"n_routed_experts", 8}, {"n_shared_experts", 1}, {"moe_intermediate_size", 24}});
     config = known_to_family(config);
     INFO(family.name << " " << dump_json(config));
     const ModelSpec spec = model_spec_from_config(config, "c");
@@ -463,7 +582,7 @@ TEST_CASE("every decoder's settings survive being written as config.json") {
     INFO(dump_json(config_of_spec(spec)));
     CHECK(Json(model_spec_from_config(config_of_spec(spec), "written")) == Json(spec));
   }
-  for (const char* name : {"mistral", "qwen2", "qwen3", "phi3", "gemma2", "gemma3_text", "olmo3", "cohere2"}) CHECK(windowed.count(name) == 1);
+  for (const char* name : {"mistral", "qwen2", "qwen3", "phi3", "gemma2", "gemma3_text", "olmo3", "cohere2", "exaone4"}) CHECK(windowed.count(name) == 1);
   CHECK(windowed.count("llama") == 0);
 }
 

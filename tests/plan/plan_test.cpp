@@ -69,6 +69,16 @@ TEST_CASE("QLoRA of an 8B model on an RTX 4070") {
   CHECK_THAT(explain(plan), Catch::Contains("weights in nf4 with double quantisation, 4.127 bits each"));
 }
 
+TEST_CASE("a plan says that an indexer is not computed, and refuses texts of which it chooses a part") {
+  PlanInput indexed = input("smollm2-135m", cpu());
+  CHECK_THAT(explain(make_plan(indexed)), !Catch::Contains("indexer"));
+  indexed.model.index_topk = 2048;
+  CHECK_THAT(explain(make_plan(indexed)),
+             Catch::Contains("of up to 2,048 tokens, so it is not computed and its weights are not trained"));
+  indexed.model.index_topk = indexed.train.longest - 1;
+  CHECK_THAT(error_of([&] { make_plan(indexed); }), Catch::Contains("data.max_length: an example has"));
+}
+
 TEST_CASE("all-linear of a mixture stands beside PEFT's in the plan") {
   const Plan plan = make_plan(input("deepseek-v2-lite", card("H200")));
   CHECK_THAT(explain(plan), Catch::Contains("peft's under transformers 5 adapts 189 of them, "));

@@ -43,7 +43,8 @@ TEST_CASE("a plan takes no longer for hundreds of experts than for eight") {
 }
 
 TEST_CASE("the largest published models are planned in a moment") {
-  for (const char* name : {"Kimi-K2-Instruct", "Qwen3-235B-A22B-FP8", "Meta-Llama-3.1-405B"})
+  for (const char* name : {"Kimi-K2-Instruct", "Qwen3-235B-A22B-FP8", "Meta-Llama-3.1-405B", "GLM-5.2",
+                           "MiniMax-M2.7"})
     for (const Device& device : {cpu(), card("H100"), card("RTX 4070")}) {
       const double seconds = seconds_of(published(name, device));
       INFO(name << " on " << device.name() << ": " << seconds << " s");

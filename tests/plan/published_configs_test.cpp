@@ -296,6 +296,59 @@ TEST_CASE("Llama 4 attends within chunks where it turns, and has experts in ever
   CHECK_THAT(refusal({{"layer_types", types}}), Catch::Contains("forge computes full_attention and chunked_attention here"));
 }
 
+TEST_CASE("Gemma 4 has other heads in layers without a window, by either spelling") {
+  const Json config = config_of("gemma-4-31B");
+  const ModelSpec spec = model_spec_from_config(config, "c");
+  CHECK((spec.wrapper == "gemma4" && spec.family == "gemma4_text" && spec.attention_scale == 1 && spec.keys_as_values));
+  CHECK((spec.windowed(0) && spec.head_width(0) == 256 && spec.kv_heads(0) == 16));
+  CHECK((!spec.windowed(5) && spec.head_width(5) == 512 && spec.kv_heads(5) == 4));
+  CHECK((spec.rope.type == RopeType::proportional && spec.rotary_dim() == 512 && spec.window_rotary_dim() == 256));
+  CHECK(spec.angles() == 768);
+  const Json text = config["text_config"];
+  const auto with = [&](const Json& more) {
+    Json other = text;
+    other.update(more);
+    for (const auto& [key, value] : more.items())
+      if (value == "absent") other.erase(key);
+    return other;
+  };
+  const auto refusal = [&](const Json& more) {
+    return error_of([&] { model_spec_from_config(with(more), "c"); });
+  };
+  Json layers = Json::object();
+  for (int layer = 5; layer < 60; layer += 6)
+    layers[std::to_string(layer)] = {{"head_dim", 512}, {"num_key_value_heads", 4}};
+  const Json by_layer = {{"per_layer_config", layers}, {"global_head_dim", "absent"}, {"num_global_key_value_heads", "absent"}};
+  ModelSpec alone = model_spec_from_config(with(by_layer), "c");
+  CHECK(alone == model_spec_from_config(text, "c"));
+  CHECK(refusal(Json::object()) == "no error");
+  layers["11"]["head_dim"] = 256;
+  CHECK_THAT(refusal({{"per_layer_config", layers}}), Catch::Contains("has other heads in layer 11 than in an earlier one"));
+  layers["11"]["head_dim"] = 512, layers["0"] = layers["11"];
+  CHECK_THAT(refusal({{"per_layer_config", layers}}), Catch::Contains("has an entry for layer 0"));
+  layers.erase("0"), layers.erase("5");
+  CHECK_THAT(refusal({{"per_layer_config", layers}}), Catch::Contains("does not have one entry for each layer without a window"));
+  CHECK_THAT(refusal({{"use_bidirectional_attention", "all"}}), Catch::Contains("use_bidirectional_attention is \"all\""));
+  CHECK_THAT(refusal({{"num_global_key_value_heads", 5}}), Catch::Contains("is not a multiple of num_global_key_value_heads 5"));
+  CHECK_THAT(refusal({{"global_head_dim", 511}}), Catch::Contains("global_head_dim 511 is not an even number"));
+  Json llama = tiny_llama({{"rope_scaling", {{"rope_type", "proportional"}}}});
+  CHECK_THAT(error_of([&] { model_spec_from_config(llama, "c"); }), Catch::Contains("\"proportional\", forge computes default"));
+}
+
+TEST_CASE("Gemma 4's small models have layers that share keys, and an embedding for each layer") {
+  const Json config = config_of("gemma-4-E2B");
+  const ModelSpec spec = model_spec_from_config(config, "c");
+  CHECK((spec.layer_input_size == 256 && spec.layer_input_vocab == 262144 && spec.wide_shared_mlps && !spec.keys_as_values));
+  CHECK((spec.kv_layer(14) == 14 && spec.kv_layer(15) == 13 && spec.kv_layer(19) == 14 && spec.kv_layer(34) == 14));
+  Json text = config["text_config"];
+  text["num_kv_shared_layers"] = 31;
+  CHECK_THAT(error_of([&] { model_spec_from_config(text, "c"); }), Catch::Contains("no layer of layer 4's type is before those that share"));
+  text["num_kv_shared_layers"] = 20, text["vocab_size_per_layer_input"] = 1000;
+  CHECK_THAT(error_of([&] { model_spec_from_config(text, "c"); }), Catch::Contains("vocab_size_per_layer_input is less than vocab_size"));
+  const ModelSpec mixture = model_spec_from_config(config_of("gemma-4-26B-A4B"), "c");
+  CHECK((mixture.num_experts == 128 && mixture.experts_per_token == 8 && mixture.joined_experts && mixture.normalise_experts));
+}
+
 TEST_CASE("joined experts that a target names beside linear layers are passed over, as in PEFT") {
   const ModelSpec spec = model_spec_from_config(config_of("Qwen3-VL-30B-A3B-Instruct"), "c");
   AdapterConfig adapter;

@@ -17,7 +17,7 @@ namespace {
 const std::string kStoredGoldens = std::string(FORGE_SOURCE_DIR) + "/tests/parity/goldens/stored-";
 const std::vector<std::string> kForms{"bnb-4bit", "bnb-8bit", "fp8",    "compressed-tensors",
                                       "awq",      "gptq-2",   "gptq-3", "gptq-4",
-                                      "gptq-8",   "gptq-v2"};
+                                      "gptq-8",   "gptq-v2", "nvfp4",   "nvfp4-modelopt"};
 
 StoredScheme scheme_of(const SafetensorsFile& file) {
   const std::string text = file.metadata().at("quantization_config");
@@ -78,8 +78,8 @@ TEST_CASE("stored matrices are read as their own libraries decode them, whole an
 
 TEST_CASE("a stored matrix without one of its parts is refused by name") {
   // Parts without which the others still say everything.
-  const std::vector<std::string> dispensable{"weight_format", "input_scale", "weight_g_idx",
-                                             "norm.weight"};
+  const std::vector<std::string> dispensable{"weight_format", "input_scale", "input_global_scale",
+                                             "weight_g_idx", "norm.weight"};
   for (const std::string& form : kForms) {
     const auto file = open_safetensors(kStoredGoldens + form + ".safetensors");
     for (const TensorInfo& tensor : file->tensors()) {
@@ -189,15 +189,18 @@ TEST_CASE(
   CHECK(scheme.ignores("model.layers.0.mlp.gate"));
   CHECK_FALSE(scheme.ignores("model.layers.0.mlp.gate_proj"));
   const auto refusal = [&](const Json& more) { return error_of([&] { scheme_with(more); }); };
-  CHECK_THAT(refusal({{"format", "nvfp4-pack-quantized"}}),
-             Catch::Contains("format is nvfp4-pack-quantized"));
+  CHECK_THAT(refusal({{"format", "mxfp4-pack-quantized"}}),
+             Catch::Contains("format is mxfp4-pack-quantized"));
   CHECK_THAT(refusal({{"quantization_status", "frozen"}}),
              Catch::Contains("quantization_status is frozen"));
   CHECK_THAT(refusal({{"sparsity_config", {{"format", "sparse-24-bitmask"}}}}),
              Catch::Contains("sparsity_config"));
   CHECK_THAT(
       refusal({{"config_groups", {{"a", {{"weights", {{"num_bits", 4}, {"type", "float"}}}}}}}}),
-      Catch::Contains("num_bits is 4 of type float"));
+      Catch::Contains("group_size is 0 of floats of 4 bits"));
+  CHECK_THAT(
+      refusal({{"config_groups", {{"a", {{"weights", {{"num_bits", 6}, {"type", "float"}}}}}}}}),
+      Catch::Contains("num_bits is 6 of type float"));
   CHECK_THAT(refusal({{"ignore", {"re:("}}}), Catch::Contains("not a regular expression"));
 }
 

@@ -1,6 +1,11 @@
 #include "core/lib/io/gguf_tensors.h"
 
+#include <algorithm>
+#include <array>
+#include <cmath>
 #include <cstring>
+#include <map>
+#include <optional>
 
 #include "core/lib/base/error.h"
 #include "core/lib/base/printable.h"
@@ -13,13 +18,18 @@ namespace {
 
 // Conversion of a tensor of the file to the model's.
 struct Change {
-  size_t source = 0;  // index in Gguf::tensors()
-  GgufRows rows;
-  bool minus_one = false;
+  size_t source = 0;              // index in Gguf::tensors()
+  std::optional<size_t> further;  // a second one, whose rows follow
+  GgufRows rows, columns;
+  bool minus_one = false, rates = false;
   int64_t expert = 0, experts = 1;  // which part of `experts` equal ones it is
+  int64_t below = -1;  // index in Gguf::tensors() of the lower halves of its matrices; −1: none
 };
 
 constexpr int64_t kMostExperts = 1 << 12;
+
+// Indices in Gguf::tensors() of a matrix's gate and of what that lets through; −1: not there.
+using Halves = std::array<int64_t, 2>;
 
 // Returns a value that may be given once or per layer.
 int64_t per_layer(const Gguf& gguf, const std::string& key, int64_t layer, int64_t otherwise) {
@@ -29,9 +39,17 @@ int64_t per_layer(const Gguf& gguf, const std::string& key, int64_t layer, int64
   return layer < static_cast<int64_t>(values.size()) ? values[static_cast<size_t>(layer)] : otherwise;
 }
 
-bool reorders(const GgufArchitecture& architecture, GgufRole role) {
-  if (role == GgufRole::grouped_qkv) return true;
-  return architecture.permutes_heads && (role == GgufRole::query || role == GgufRole::key);
+// Returns the heads of the file's model.
+GgufHeads heads_of(const Gguf& gguf, int64_t layer) {
+  const std::string attention = gguf.architecture() + ".attention.head_count", rule = gguf.architecture() + ".ssm.";
+  GgufHeads of;
+  of.heads = per_layer(gguf, attention, layer, 0);
+  of.kv_heads = per_layer(gguf, attention + "_kv", layer, of.heads);
+  of.delta_keys = gguf.get_int(rule + "group_count", 0);
+  of.delta_values = gguf.get_int(rule + "time_step_rank", 0);
+  of.key_dim = gguf.get_int(rule + "state_size", 0);
+  of.value_dim = of.delta_values > 0 ? gguf.get_int(rule + "inner_size", 0) / of.delta_values : 0;
+  return of;
 }
 
 // Returns the file's order of the rows of q, k or all three. Adds a fault if they do not split into
@@ -39,14 +57,13 @@ bool reorders(const GgufArchitecture& architecture, GgufRole role) {
 GgufRows rows_of(const Gguf& gguf, const GgufArchitecture& architecture, const GgufName& name, const GgufTensor& tensor,
                  Faults& faults) {
   const std::string prefix = gguf.architecture() + ".attention.head_count";
-  const int64_t heads = per_layer(gguf, prefix, name.layer, 0);
-  const int64_t kv_heads = per_layer(gguf, prefix + "_kv", name.layer, heads);
+  const GgufHeads of = heads_of(gguf, name.layer);
   const int64_t rows = tensor.shape.empty() ? 0 : tensor.shape[0];
-  const GgufRows order = gguf_rows(architecture, name.role, rows, heads, kv_heads);
+  const GgufRows order = gguf_rows(architecture, name.role, rows, of);
   const bool splits = order.head_rows > 0 && order.head_rows % 2 == 0;
   if (splits && (tensor.shape.size() > 1 || !is_quantized(tensor.dtype))) return order;
   faults.add("tensor " + show_name(tensor.name) + " " + format_shape(tensor.shape) + " does not split into " +
-             std::to_string(name.role == GgufRole::key ? kv_heads : heads) + " heads (" + prefix + ")");
+             std::to_string(name.role == GgufRole::key ? of.kv_heads : of.heads) + " heads (" + prefix + ")");
   return {};
 }
 
@@ -60,6 +77,7 @@ class MappedGguf : public GgufFile {
           .hint("forge reads GGUF files of " + join(gguf_architectures(), ", "));
     Faults faults(gguf_.path());
     for (size_t i = 0; i < gguf_.tensors().size(); ++i) add(*architecture, i, faults);
+    for (const auto& [name, parts] : halves_) add_halves(name, parts, faults);
     faults.raise(ErrorKind::environment);
   }
 
@@ -72,7 +90,7 @@ class MappedGguf : public GgufFile {
     return all.substr(static_cast<size_t>(change.expert) * part, part);
   }
   bool bytes_are_values(size_t index) const override {
-    return changes_.at(index).rows.head_rows == 0 && !changes_[index].minus_one;
+    return changes_.at(index).rows.head_rows == 0 && stores_rows(index);
   }
   int64_t file_bytes() const override { return gguf_.file_bytes(); }
   std::string header_hash() const override { return gguf_.header_hash(); }
@@ -83,18 +101,20 @@ class MappedGguf : public GgufFile {
     const TensorInfo& tensor = tensors_[index];
     if (tensor.count() == 0) return;  // any number of rows
     const int64_t row = tensor.count() / tensor.rows();
-    if (change.rows.head_rows > 0) {
-      const int64_t row_bytes = bytes_of(tensor.dtype, row);
-      for (int64_t r = begin; r < begin + count; ++r, values += row)
-        decode_to_f32(tensor.dtype, bytes(index).data() + change.rows.file_row(r) * row_bytes, row, values);
-      return;
-    }
-    TensorFile::read_rows_f32(index, begin, count, values);
-    if (!change.minus_one) return;
-    for (int64_t i = 0, all = count * row; i < all; ++i) values[i] -= 1.0f;
+    if (change.below >= 0) return read_halves(index, begin, count, values);
+    if (change.rows.head_rows > 0)
+      for (int64_t r = 0; r < count; ++r) read_file_row(change, change.rows.file_row(begin + r), row, values + r * row);
+    else
+      TensorFile::read_rows_f32(index, begin, count, values);
+    if (change.columns.head_rows > 0) reorder_columns(change.columns, count, row, values);
+    if (change.rates) take_logarithms(tensor.name, count, values);
+    for (int64_t i = 0, all = change.minus_one ? count * row : 0; i < all; ++i) values[i] -= 1.0f;
   }
 
-  bool stores_rows(size_t index) const override { return !changes_.at(index).minus_one; }
+  bool stores_rows(size_t index) const override {
+    const Change& change = changes_.at(index);
+    return !change.minus_one && !change.rates && change.below < 0 && !change.further && change.columns.head_rows == 0;
+  }
   void read_stored(size_t index, char* to) const override {
     const GgufRows& rows = changes_.at(index).rows;
     if (rows.head_rows == 0) return TensorFile::read_stored(index, to);
@@ -109,6 +129,33 @@ class MappedGguf : public GgufFile {
   }
 
  private:
+  // Reads a row in the file's order, of both tensors if there are two.
+  void read_file_row(const Change& change, int64_t row, int64_t columns, float* values) const {
+    const GgufTensor* tensor = &gguf_.tensors()[change.source];
+    if (change.further && row >= tensor->shape[0]) {
+      row -= tensor->shape[0];
+      tensor = &gguf_.tensors()[*change.further];
+    }
+    decode_to_f32(tensor->dtype, gguf_.bytes(*tensor).data() + row * bytes_of(tensor->dtype, columns), columns, values);
+  }
+
+  static void reorder_columns(const GgufRows& order, int64_t count, int64_t columns, float* values) {
+    std::vector<float> row(static_cast<size_t>(columns));
+    for (int64_t r = 0; r < count; ++r, values += columns) {
+      std::copy_n(values, columns, row.data());
+      for (int64_t i = 0; i < columns; ++i) values[i] = row[static_cast<size_t>(order.file_row(i))];
+    }
+  }
+
+  void take_logarithms(const std::string& name, int64_t count, float* values) const {
+    for (int64_t i = 0; i < count; ++i) {
+      if (!(values[i] <= 0))
+        throw Error(ErrorKind::environment, gguf_.path() + ": " + name + " is made of a positive rate (ssm_a); expected the negative ones of llama.cpp's converter")
+            .hint("convert the model again, or use its Hugging Face folder");
+      values[i] = std::log(-values[i]);
+    }
+  }
+
   // Returns a plain vector of the file by llama.cpp's name, which add() has checked; empty if there
   // is none.
   std::vector<float> vector_of(std::string_view name) const {
@@ -135,12 +182,72 @@ class MappedGguf : public GgufFile {
       return;
     }
     if (name.role == GgufRole::experts) return add_experts(name.name, index, faults);
+    if (name.role == GgufRole::gate_half || name.role == GgufRole::up_half) {
+      halves_.try_emplace(name.name, Halves{-1, -1}).first->second[name.role == GgufRole::up_half] =
+          static_cast<int64_t>(index);
+      return;
+    }
+    if (name.role == GgufRole::delta_gate) return require_partner(tensor.name, "attn_gate", "attn_qkv", faults);
+    if (name.role == GgufRole::delta_joined) return add_joined(architecture, name, index, faults);
     Change change{index};
-    if (reorders(architecture, name.role)) change.rows = rows_of(gguf_, architecture, name, tensor, faults);
-    change.minus_one = architecture.norms_plus_one && name.role == GgufRole::norm;
+    if (gguf_reorders(architecture, name.role)) change.rows = rows_of(gguf_, architecture, name, tensor, faults);
+    if (of_delta(name.role)) return add_delta(architecture, std::move(name), index, faults);
+    change.minus_one = architecture.norms_plus_one && name.role == GgufRole::norm && ends_with(name.name, ".weight");
     tensors_.push_back({std::move(name.name), tensor.shape, tensor.dtype});
     if (name.role == GgufRole::row && tensor.shape.size() == 1) tensors_.back().shape.insert(tensors_.back().shape.begin(), 1);
     changes_.push_back(change);
+  }
+
+  static bool of_delta(GgufRole role) {
+    return role == GgufRole::delta_qkv || role == GgufRole::delta_filter || role == GgufRole::delta_values ||
+           role == GgufRole::delta_heads || role == GgufRole::delta_rates || role == GgufRole::delta_out;
+  }
+
+  // Adds a tensor of a delta rule's layer, whose sizes must be those of the metadata's heads.
+  void add_delta(const GgufArchitecture& architecture, GgufName name, size_t index, Faults& faults) {
+    const GgufTensor& tensor = gguf_.tensors()[index];
+    const GgufHeads of = heads_of(gguf_, name.layer);
+    const int64_t values = of.delta_values * of.value_dim, mixed = 2 * of.delta_keys * of.key_dim + values;
+    const bool columns = name.role == GgufRole::delta_out, mixes = name.role == GgufRole::delta_qkv || name.role == GgufRole::delta_filter;
+    const bool heads = name.role == GgufRole::delta_heads || name.role == GgufRole::delta_rates;
+    const int64_t expected = mixes ? mixed : heads ? of.delta_values : values;
+    const int64_t found = tensor.shape.empty() ? 0 : columns ? tensor.shape.back() : tensor.shape.front();
+    const bool divides = of.delta_keys > 0 && of.delta_values % of.delta_keys == 0;
+    if (found != expected || !divides || (tensor.shape.size() == 1 && is_quantized(tensor.dtype)))
+      return faults.add("tensor " + show_name(tensor.name) + " " + format_shape(tensor.shape) + " does not fit the heads of " + gguf_.architecture() +
+                        ".ssm: " + std::to_string(of.delta_keys) + " of keys and " + std::to_string(of.delta_values) + " of values");
+    Change change{.source = index, .rows = gguf_rows(architecture, name.role, found, of), .rates = name.role == GgufRole::delta_rates};
+    if (columns) change.rows = {}, change.columns = gguf_columns(architecture, name.role, found, of);
+    tensors_.push_back({std::move(name.name), tensor.shape, tensor.dtype});
+    if (name.role == GgufRole::delta_filter) tensors_.back().shape.insert(tensors_.back().shape.begin() + 1, 1);
+    changes_.push_back(change);
+  }
+
+  // Returns the place of the tensor with `part` in the place of `own` in its name; none without it.
+  std::optional<size_t> partner_of(std::string name, std::string_view own, std::string_view part) const {
+    name.replace(name.find(own), own.size(), part);
+    for (size_t i = 0; i < gguf_.tensors().size(); ++i)
+      if (gguf_.tensors()[i].name == name) return i;
+    return std::nullopt;
+  }
+  void require_partner(const std::string& name, std::string_view own, std::string_view part, Faults& faults) const {
+    if (!partner_of(name, own, part)) faults.add("tensor " + show_name(name) + " is without its " + std::string(part));
+  }
+
+  // Adds what a delta rule's layer projects, which the file holds in two tensors.
+  void add_joined(const GgufArchitecture& architecture, const GgufName& name, size_t index, Faults& faults) {
+    const GgufTensor& tensor = gguf_.tensors()[index];
+    const std::optional<size_t> gate = partner_of(tensor.name, "attn_qkv", "attn_gate");
+    if (!gate) return require_partner(tensor.name, "attn_qkv", "attn_gate", faults);
+    const GgufHeads of = heads_of(gguf_, name.layer);
+    const std::vector<int64_t>& second = gguf_.tensors()[*gate].shape;
+    const int64_t values = of.delta_values * of.value_dim, mixed = 2 * of.delta_keys * of.key_dim + values;
+    const bool matrices = tensor.shape.size() == 2 && second.size() == 2 && tensor.shape[1] == second[1];
+    if (!matrices || of.delta_keys <= 0 || of.delta_values % of.delta_keys != 0 || tensor.shape[0] != mixed || second[0] != values)
+      return faults.add("tensor " + show_name(tensor.name) + " " + format_shape(tensor.shape) + " and its attn_gate " + format_shape(second) +
+                        " do not fit the heads of " + gguf_.architecture() + ".ssm");
+    tensors_.push_back({name.name, {mixed + values, tensor.shape[1]}, tensor.dtype});
+    changes_.push_back({.source = index, .further = gate, .rows = gguf_rows(architecture, name.role, mixed + values, of)});
   }
 
   // Adds each expert's matrix by itself. Its rows are whole blocks, so that it begins at one.
@@ -155,32 +262,47 @@ class MappedGguf : public GgufFile {
     }
   }
 
+  // Adds a tensor whose matrices are those of two tensors, one above the other.
+  void add_halves(const std::string& name, const Halves& parts, Faults& faults) {
+    if (parts[0] < 0 || parts[1] < 0)
+      return faults.add("tensor " + show_name(tensor_at(std::max(parts[0], parts[1])).name) +
+                        " is there without its other half");
+    const GgufTensor &gate = tensor_at(parts[0]), &up = tensor_at(parts[1]);
+    if (gate.shape != up.shape || gate.shape.size() < 2)
+      return faults.add("tensors " + show_name(gate.name) + " " + format_shape(gate.shape) +
+                        " and " + show_name(up.name) + " " + format_shape(up.shape) +
+                        " are not matrices of one size");
+    TensorInfo whole{name, gate.shape, DType::f32};
+    whole.shape[whole.shape.size() - 2] *= 2;
+    tensors_.push_back(std::move(whole));
+    changes_.push_back({.source = static_cast<size_t>(parts[0]), .below = parts[1]});
+  }
+
+  void read_halves(size_t index, int64_t begin, int64_t count, float* values) const {
+    const TensorInfo& tensor = tensors_[index];
+    const int64_t columns = tensor.shape.back(), unit = tensor.count() / tensor.rows() / columns;
+    const int64_t half = tensor.shape[tensor.shape.size() - 2] / 2;  // rows
+    for (int64_t row = begin * unit; row < (begin + count) * unit; ++row, values += columns) {
+      const bool lower = row / half % 2 != 0;
+      const GgufTensor& part =
+          tensor_at(lower ? changes_[index].below : static_cast<int64_t>(changes_[index].source));
+      const int64_t own = row / (2 * half) * half + row % half;
+      decode_to_f32(part.dtype, gguf_.bytes(part).data() + own * bytes_of(part.dtype, columns),
+                    columns, values);
+    }
+  }
+
+  const GgufTensor& tensor_at(int64_t index) const {
+    return gguf_.tensors()[static_cast<size_t>(index)];
+  }
+
   Gguf gguf_;
+  std::map<std::string, Halves> halves_;
   std::vector<TensorInfo> tensors_;
   std::vector<Change> changes_;
 };
 
 }  // namespace
-
-int64_t GgufRows::file_row(int64_t row) const {
-  if (groups == 0) {
-    const int64_t in_head = row % head_rows, half = head_rows / 2;
-    return row - in_head + in_head % half * 2 + in_head / half;
-  }
-  const int64_t queries = heads / groups * head_rows;  // of a group
-  const int64_t group = row / (queries + 2 * head_rows), at = row % (queries + 2 * head_rows);
-  if (at < queries) return group * queries + at;
-  const int64_t before = at < queries + head_rows ? heads : heads + groups;
-  return (before + group) * head_rows + at % head_rows;
-}
-
-GgufRows gguf_rows(const GgufArchitecture& architecture, GgufRole role, int64_t rows, int64_t heads, int64_t kv_heads) {
-  if (!reorders(architecture, role)) return {};
-  const bool grouped = role == GgufRole::grouped_qkv;
-  const int64_t all = grouped ? heads + 2 * kv_heads : role == GgufRole::key ? kv_heads : heads;
-  if (heads <= 0 || kv_heads <= 0 || all > rows || rows % all != 0 || (grouped && heads % kv_heads != 0)) return {};
-  return {rows / all, grouped ? heads : 0, grouped ? kv_heads : 0};
-}
 
 std::unique_ptr<GgufFile> open_gguf(const std::string& path, Data data) {
   return std::make_unique<MappedGguf>(Gguf(path, data));

@@ -9,13 +9,15 @@
 // llama.cpp's converter changes some tensors, and read_f32 changes them back: for `llama` it
 // permutes the rows of q and k so that RoPE rotates neighbours (convert_hf_to_gguf.py,
 // LlamaModel.permute); for gemma it adds 1 to the weights of norms; for gptneox and falcon it puts
-// all rows of q before all of k and of v. bytes_are_values() is false for those.
+// all rows of q before all of k and of v; for qwen3next and qwen35 it reorders and splits what a
+// delta rule's layer projects, and writes −e^A_log. bytes_are_values() is false for those.
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "core/lib/io/gguf.h"
 #include "core/lib/io/gguf_names.h"
+#include "core/lib/io/gguf_rows.h"
 #include "core/lib/io/tensor_file.h"
 
 namespace forge {
@@ -34,20 +36,6 @@ class GgufFile : public TensorFile {
   virtual const Gguf& gguf() const = 0;
   virtual GgufRopeFactors rope_factors() const = 0;
 };
-
-// The order of a tensor's rows in a file.
-struct GgufRows {
-  int64_t head_rows = 0;          // of a head; 0: Hugging Face's order
-  int64_t heads = 0, groups = 0;  // groups > 0: query heads and key heads of q, k and v in one matrix
-  // Returns the row of the file that is Hugging Face's row `row`. In a head of n rows, row i of the
-  // first half is at 2i and row i of the second half at 2i + 1. For q, k and v in one matrix,
-  // Hugging Face has for each key head its query heads, the key head and its value; the file has
-  // all query heads, all keys, all values.
-  int64_t file_row(int64_t row) const;
-};
-// Returns the order of `rows` rows in a file of the architecture; {} for rows that stay as they
-// are.
-GgufRows gguf_rows(const GgufArchitecture& architecture, GgufRole role, int64_t rows, int64_t heads, int64_t kv_heads);
 
 // Opens a GGUF. Throws Error(job) for an architecture whose names are not known, listing those that
 // are; Error(environment) for a broken file, for tensors that the architecture does not have and

@@ -16,12 +16,22 @@
 namespace forge {
 namespace {
 
+// Returns the number of layers of a config.json that lists them by type, as classes do that do not
+// read num_hidden_layers.
+std::optional<int64_t> listed_layers(Settings& settings) {
+  if (const Json* names = settings.find("layers_block_type"); names && names->is_array() && !names->empty()) return names->size();
+  const Json* letters = settings.find("hybrid_override_pattern");
+  if (!letters || !letters->is_string() || letters->get_ref<const std::string&>().empty()) return {};
+  return letters->get_ref<const std::string&>().size();
+}
+
 void read_sizes(Settings& settings, const Family& family, ModelSpec& spec) {
   spec.vocab_size = settings.integer("vocab_size", 1, kMostVocab);
   spec.hidden_size = settings.integer("hidden_size", 1, kMostHidden);
-  const auto by_ratio = family.mlp_ratio > 0 ? std::optional(family.mlp_ratio * spec.hidden_size) : std::nullopt;
-  spec.intermediate_size = settings.integer("intermediate_size", 1, kMostIntermediate, by_ratio);
-  spec.num_layers = settings.integer("num_hidden_layers", 1, kMostLayers);
+  const int64_t assumed = family.mlp_ratio > 0 ? family.mlp_ratio * spec.hidden_size : family.mlp_size;
+  const auto absent = assumed > 0 ? std::optional(assumed) : std::nullopt;
+  spec.intermediate_size = settings.integer("intermediate_size", 1, kMostIntermediate, absent);
+  spec.num_layers = settings.integer("num_hidden_layers", 1, kMostLayers, listed_layers(settings));
   spec.num_heads = settings.integer("num_attention_heads", 1, kMostHeads);
   // null means one for each head; a missing key means the family's default.
   const bool grouped = family.num_kv_heads > 0 && !settings.has("num_key_value_heads");
@@ -224,6 +234,7 @@ ReadConfig read_config(const Json& config, const std::string& name, const Descri
   read.notes.architecture = spec.architecture;
   settings.remark(read.notes.built);
   if (keys) settings.use(*keys);
+  settings.also(family.own_keys);
   settings.spell(family.spelling);
   read_sizes(settings, family, spec);
   spec.rms_norm_eps = settings.number("rms_norm_eps", 0, 1, family.norm_eps);
@@ -253,8 +264,13 @@ std::vector<std::string> spec_faults(const ModelSpec& spec) {
   if (spec.num_kv_heads < 1 || spec.num_heads % spec.num_kv_heads != 0)
     faults.push_back("num_attention_heads " + std::to_string(spec.num_heads) +
                      " is not a multiple of num_key_value_heads " + std::to_string(spec.num_kv_heads));
+  if (spec.full_kv_heads > 0 && spec.num_heads % spec.full_kv_heads != 0)
+    faults.push_back("num_attention_heads " + std::to_string(spec.num_heads) +
+                     " is not a multiple of num_global_key_value_heads " + std::to_string(spec.full_kv_heads));
   if (spec.head_dim < 2 || spec.head_dim % 2 != 0)
     faults.push_back("head_dim " + std::to_string(spec.head_dim) + " is not an even number");
+  if (spec.full_head_dim % 2 != 0)
+    faults.push_back("global_head_dim " + std::to_string(spec.full_head_dim) + " is not an even number");
   if (spec.rotary_dim() % 2 != 0)
     faults.push_back("partial_rotary_factor " + format_number(spec.rope.partial_rotary_factor) + " rotates " +
                      std::to_string(spec.rotary_dim()) + " features of a head, not an even number");

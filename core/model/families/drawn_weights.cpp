@@ -1,6 +1,8 @@
 #include "core/model/families/drawn_weights.h"
 
 #include <algorithm>
+#include <cmath>
+#include <map>
 
 #include "core/lib/base/error.h"
 #include "core/lib/base/hash.h"
@@ -14,6 +16,7 @@ class DrawnWeights : public TensorFile {
  public:
   DrawnWeights(const ModelSpec& spec, int64_t seed) : spec_(spec), seed_(static_cast<uint64_t>(seed)), parameters_(base_parameters(spec)) {
     for (const Parameter& parameter : parameters_) tensors_.push_back({parameter.name, parameter.shape, DType::f32});
+    for (const ModuleUse& module : modules_of(spec)) first_[weight_name(module)] = module.first;
   }
 
   const std::vector<TensorInfo>& tensors() const override { return tensors_; }
@@ -25,6 +28,9 @@ class DrawnWeights : public TensorFile {
   void read_rows_f32(size_t index, int64_t begin, int64_t count, float* values) const override {
     const Parameter& parameter = parameters_[index];
     const int64_t row = parameter.count() / tensors_[index].rows();
+    const auto first = first_.find(parameter.name);
+    if (first != first_.end() && first->second == FirstValues::ones) return (void)std::fill_n(values, count * row, 1.0f);
+    if (first != first_.end() && first->second == FirstValues::log_rates) return draw_log_rates(parameter, begin, count, values);
     if (parameter.role == Role::norm) return (void)std::fill_n(values, count * row, static_cast<float>(1 - spec_.norm_offset));
     if (parameter.role == Role::bias) return (void)std::fill_n(values, count * row, 0.0f);
     const uint64_t stream = stream_of("init/" + parameter.name);
@@ -35,9 +41,16 @@ class DrawnWeights : public TensorFile {
   }
 
  private:
+  // Draws logarithms of numbers between 0.01 and 16, as transformers does.
+  void draw_log_rates(const Parameter& parameter, int64_t begin, int64_t count, float* values) const {
+    const uint64_t stream = stream_of("init/" + parameter.name);
+    for (int64_t i = 0; i < count; ++i) values[i] = static_cast<float>(std::log(0.01 + 15.99 * uniform(seed_, stream, static_cast<uint64_t>(begin + i))));
+  }
+
   ModelSpec spec_;
   uint64_t seed_;
   std::vector<Parameter> parameters_;
+  std::map<std::string, FirstValues> first_;  // by tensor
   std::vector<TensorInfo> tensors_;
 };
 

@@ -1,5 +1,5 @@
 // Falcon (Almazrouei et al., 2023): q, k and v in one matrix, group by group; attention and MLP
-// read the same stream through one norm; layer norms and gelu.
+// read the same stream, through one norm or each through its own; layer norms and gelu.
 #include "core/model/families/family.h"
 #include "kernels/latent/heads_op.h"
 #include "kernels/linear/linear_op.h"
@@ -17,8 +17,9 @@ void read(Settings& settings, ModelSpec& spec) {
     spec.num_kv_heads = 1;
   spec.parallel_residual = settings.flag("parallel_attn", true);
   const Json* norms = settings.find("num_ln_in_parallel_attn");
-  const bool two = norms ? *norms != 1 : grouped && spec.parallel_residual;
-  if (two) settings.unsupported("num_ln_in_parallel_attn", "is not 1, and forge computes attention and MLP from one norm");
+  spec.norms_apart = grouped && spec.parallel_residual && (!norms || *norms == 2);
+  if (norms && *norms != 1 && !(grouped && *norms == 2))
+    settings.unsupported("num_ln_in_parallel_attn", "is not 1, or 2 together with new_decoder_architecture");
   if (grouped && !spec.parallel_residual) settings.unsupported("parallel_attn", "is false, together with new_decoder_architecture");
   if (spec.num_heads * spec.head_dim != spec.hidden_size) settings.broken("num_attention_heads", "does not divide hidden_size");
   settings.must_be("alibi", false, "rotary positions");
@@ -38,7 +39,7 @@ void write(const ModelSpec& spec, Json& config) {
   config["parallel_attn"] = spec.parallel_residual;
   config["new_decoder_architecture"] = !one && !all;
   config["multi_query"] = one;
-  if (spec.parallel_residual) config["num_ln_in_parallel_attn"] = 1;
+  if (spec.parallel_residual) config["num_ln_in_parallel_attn"] = spec.norms_apart ? 2 : 1;
 }
 
 ValueId attention(Recorder& g, const ModelSpec& m, int64_t layer, ValueId x) {
@@ -52,6 +53,10 @@ ValueId mlp(Recorder& g, const ModelSpec& m, ValueId x) {
 }
 
 ValueId layer(Recorder& g, const ModelSpec& m, int64_t layer, ValueId h) {
+  if (m.norms_apart) {
+    const ValueId attended = attention(g, m, layer, norm(g, m, h, "ln_attn"));
+    return add(g, add(g, h, attended), mlp(g, m, norm(g, m, h, "ln_mlp")));
+  }
   ValueId x = norm(g, m, h, "input_layernorm");
   ValueId attended = attention(g, m, layer, x);
   if (!m.parallel_residual) {

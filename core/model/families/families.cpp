@@ -28,7 +28,13 @@ const std::vector<Family>& families() {
       olmo2_family(),  olmo3_family(),   glm_family(),     glm4_family(),
       built_in_family("cohere.yaml"), built_in_family("cohere2.yaml"), built_in_family("starcoder2.yaml"), gpt_neox_family(),
       falcon_family(), built_in_family("stablelm.yaml"), gpt2_family(), t5_family(), bart_family(), mixtral_family(), qwen2_moe_family(), qwen3_moe_family(),
-      gpt_oss_family(), deepseek_v2_family(), deepseek_v3_family(), ministral3_family(), llama4_family()};
+      gpt_oss_family(), deepseek_v2_family(), deepseek_v3_family(), ministral3_family(), llama4_family(),
+      phi_family(), seed_oss_family(), exaone4_family(), ernie4_5_family(), hunyuan_v1_dense_family(),
+      arcee_family(), olmo_family(), nemotron_family(), granitemoehybrid_family(), opt_family(), gptj_family(),
+      bloom_family(), glm4_moe_family(), olmoe_family(), granitemoe_family(), granitemoeshared_family(),
+      ernie4_5_moe_family(), minimax_m2_family(), dots1_family(), hunyuan_v1_moe_family(), deepseek_family(),
+      flex_olmo_family(), deepseek_v32_family(), glm_moe_dsa_family(), glm4_moe_lite_family(), falcon_h1_family(), gemma4_family(),
+      nemotron_h_family(), qwen3_next_family(), qwen3_5_family(), qwen3_5_moe_family()};
   return table;
 }
 

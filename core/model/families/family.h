@@ -5,7 +5,9 @@
 #include <array>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/graph/recorder.h"
@@ -48,6 +50,15 @@ constexpr FlagSetting kMlpBias{"mlp_bias", false, {&ModelSpec::mlp_bias}};
 // x → mlp.{gate,up}_proj, silu(gate) · up, mlp.down_proj
 ValueId gated_mlp(Recorder& g, const ModelSpec& m, ValueId x);
 
+// Says which settings of experts the family's GGUF files have beside their number.
+struct GgufExperts {
+  int64_t gating = 1;    // expert_gating_func: 1 is a softmax over all experts, 2 is sigmoid
+  bool weighted = false; // expert_weights_scale and expert_weights_norm
+  bool counted = false;  // expert_shared_count: shared experts, each as wide as an expert
+  bool leading = false;  // leading_dense_block_count: layers with an MLP before the first experts
+  bool own_width = true; // expert_feed_forward_length; otherwise an expert is as wide as the MLP
+};
+
 struct Family {
   std::string name;                    // ModelSpec::family, and config.json's model_type
   std::string architecture;            // config.json: architectures[0]
@@ -62,18 +73,29 @@ struct Family {
   std::vector<std::string> same_activations = {};         // other words for it, or for another that `read` tells apart
   double norm_eps = 1e-6, rope_theta = 10000;
   double window_rope_theta = 0;  // base of layers with a window; 0: rope_theta
+  bool scaled_base = false;  // dynamic scaling with an alpha is a larger base, for every length
   bool partial_rotary = false;   // reads partial_rotary_factor
+  bool image_axes = false;       // rope settings may divide the frequencies among axes, which are one in a text
+  bool proportional_rope = false;  // reads rope_type proportional
   bool query_growth = false;     // reads llama_4_scaling_beta among the rope settings
   double partial_rotary_factor = 1;
   bool tied = false;
   int64_t mlp_ratio = 0;  // default of intermediate_size / hidden_size; 0: none
+  int64_t mlp_size = 0;   // default of intermediate_size; 0: none
   std::map<std::string, std::string> spelling = {};  // its own names of settings (Settings::spell)
   OuterModules modules = {};
   bool padding_row = true;          // the embedding's row of pad_token_id is never trained
   bool transposed_linears = false;  // files hold them transposed: transformers' Conv1D
+  bool turned_experts = false;      // files hold joined experts [experts, out, in]
   ToldByTensors told = {};
   const Described* described = nullptr;  // the file that it was made of (described_family.h)
   bool further_layers = false;  // files hold layers after the last, which predict further tokens
+  // Endings of tensors' names in files, and the names of their modules.
+  std::vector<std::pair<std::string, std::string>> stored_names = {};
+  // Keys of config.json that its class in transformers does not read and its authors' own code
+  // does.
+  std::vector<std::string> own_keys = {};
+  GgufExperts gguf_experts = {};
   std::vector<FlagSetting> flags = {};  // read before `read`, written before `write`
   // Reads the other settings that only this family has, and refuses those that it would have to
   // ignore; null: nothing more.
@@ -85,6 +107,9 @@ struct Family {
   std::function<void(Settings& settings, ModelSpec& spec)> read_gguf = nullptr;
   // Records layer number `layer`: h [tokens, hidden] → [tokens, hidden]; null: llama_layer().
   std::function<ValueId(Recorder& g, const ModelSpec& m, int64_t layer, ValueId h)> layer = nullptr;
+  // Records what layers read beside the stream (Recorder::layer_inputs), from the embedded tokens
+  // h; null: nothing.
+  void (*before_layers)(Recorder& g, const ModelSpec& m, ValueId h) = nullptr;
   // Records the MLP of llama_layer().
   ValueId (*mlp)(Recorder& g, const ModelSpec& m, ValueId x) = gated_mlp;
   // Records an encoder, and a decoder that attends to its output → the normed supervised rows
@@ -103,6 +128,7 @@ Family qwen3_family();
 Family gemma_family();
 Family gemma2_family();
 Family gemma3_family();
+Family gemma4_family();
 Family smollm3_family();
 Family granite_family();
 Family olmo2_family();
@@ -111,15 +137,45 @@ Family glm_family();
 Family glm4_family();
 Family gpt_neox_family();
 Family falcon_family();
+Family falcon_h1_family();
 Family gpt2_family();
 Family t5_family();
 Family bart_family();
 Family mixtral_family();
 Family qwen2_moe_family();
 Family qwen3_moe_family();
+Family qwen3_next_family();
+Family qwen3_5_family();
+Family qwen3_5_moe_family();
 Family gpt_oss_family();
+Family deepseek_family();
 Family deepseek_v2_family();
 Family deepseek_v3_family();
+Family phi_family();
+Family seed_oss_family();
+Family exaone4_family();
+Family ernie4_5_family();
+Family hunyuan_v1_dense_family();
+Family arcee_family();
+Family olmo_family();
+Family nemotron_family();
+Family nemotron_h_family();
+Family granitemoehybrid_family();
+Family opt_family();
+Family gptj_family();
+Family bloom_family();
+Family deepseek_v32_family();
+Family glm_moe_dsa_family();
+Family glm4_moe_lite_family();
+Family glm4_moe_family();
+Family dots1_family();
+Family olmoe_family();
+Family granitemoe_family();
+Family granitemoeshared_family();
+Family flex_olmo_family();
+Family minimax_m2_family();
+Family ernie4_5_moe_family();
+Family hunyuan_v1_moe_family();
 
 const std::vector<Family>& families();
 
@@ -148,6 +204,7 @@ const OuterModules& outer_modules(const ModelSpec& spec);
 // Records a layer with norms before attention and before the family's MLP.
 ValueId llama_layer(Recorder& g, const ModelSpec& m, const Family& family, int64_t layer, ValueId h);
 Heads heads_of(const ModelSpec& m);
+Heads heads_of(const ModelSpec& m, int64_t layer);
 AttentionOptions attention_of(const ModelSpec& m, int64_t layer);
 
 // Parts of layers, under the names that most checkpoints have.
@@ -160,6 +217,8 @@ ValueId attend(Recorder& g, const ModelSpec& m, int64_t layer, ValueId q, ValueI
 std::array<ValueId, 3> project_qkv(Recorder& g, const ModelSpec& m, ValueId x);
 // x → self_attn.{q,k,v}_proj, norms of q and k, attention, self_attn.o_proj
 ValueId self_attention(Recorder& g, const ModelSpec& m, int64_t layer, ValueId x);
+// Like self_attention(), with norms over all heads of q and of k at once.
+ValueId wide_norm_attention(Recorder& g, const ModelSpec& m, int64_t layer, ValueId x);
 // A gated MLP's module, the width inside it, and the names of its layers.
 struct GatedMlp {
   std::string module;
@@ -191,6 +250,7 @@ struct ExpertNames {
   const char *router, *experts, *gate, *up, *down;
   LinearUse router_use = LinearUse::router;
   const char* correction = "";  // bias of the scores that choose experts
+  int64_t correction_rows = 0;  // 1: files hold it as a matrix of one row
 };
 // Returns the rule by which the spec chooses experts: by softmax over all.
 RouteRule route_rule(const ModelSpec& m);
@@ -199,10 +259,25 @@ ValueId sparse_mlp(Recorder& g, const ModelSpec& m, ValueId x, const ExpertNames
 // Like sparse_mlp(), for experts that a file joins: `experts`gate_up_proj [experts, hidden, 2 ·
 // size] has the gates before the values, and `experts`down_proj is [experts, size, hidden].
 ValueId joined_sparse_mlp(Recorder& g, const ModelSpec& m, ValueId x, const char* router, const std::string& experts, const RouteRule& rule);
-// Reads num_experts_per_tok, and the router's loss where transformers computes it. num_experts must
-// be read before.
-void read_router(Settings& settings, ModelSpec& spec, int64_t per_token);
+// Reads num_experts_per_tok, which may not be more than num_experts.
+void read_per_token(Settings& settings, ModelSpec& spec, std::optional<int64_t> per_token);
+// Reads num_experts_per_tok, and the router's loss where transformers computes it; `coefficient` is
+// the default of its factor. num_experts must be read before.
+void read_router(Settings& settings, ModelSpec& spec, int64_t per_token,
+                 double coefficient = 0.001);
+// Reads num_experts_per_tok of a router with a correction, whose loss forge does not compute:
+// transformers counts the experts that it would choose without the correction.
+void read_corrected_router(Settings& settings, ModelSpec& spec, int64_t per_token);
 void write_router(const ModelSpec& spec, Json& config);
+
+// Qwen's mixtures (qwen.cpp): experts beside one for every token with a gate of its own, or an MLP
+// in layers without experts.
+struct QwenExperts {
+  int64_t experts, per_token, size, shared_size;  // if config.json does not say
+};
+void read_qwen_experts(Settings& settings, ModelSpec& spec, const QwenExperts& absent);
+void write_qwen_experts(const ModelSpec& spec, Json& config);
+ValueId qwen_mlp(Recorder& g, const ModelSpec& m, int64_t layer, ValueId x);
 
 // Returns sliding_window: `absent` if the key is missing, 0 for null.
 int64_t window_setting(Settings& settings, int64_t absent);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "core/model/families/config_spec.h"
 #include "core/model/families/described_family.h"
@@ -122,10 +123,15 @@ void read_gguf_sections(Settings& settings, const Family& family, ModelSpec& spe
   spec.image_layers = settings.integer(".n_deepstack_layers", 0, kMostLayers, 0);
 }
 
-void read_sizes(Settings& settings, ModelSpec& spec) {
+// Files of families whose layers all have experts need not say how wide an MLP without them is.
+void read_gguf_sizes(Settings& settings, const Family& family, ModelSpec& spec) {
   spec.hidden_size = settings.integer(".embedding_length", 1, 1 << 18);
-  spec.intermediate_size = settings.integer(".feed_forward_length", 1, 1 << 20);
+  const char* width = family.mlp_size > 0 && !settings.has(".feed_forward_length") ? ".expert_feed_forward_length" : ".feed_forward_length";
+  spec.intermediate_size = settings.integer(width, 1, 1 << 20);
   spec.num_layers = settings.integer(".block_count", 1, 1 << 10);
+  // Layers that predict further tokens are counted, too.
+  if (family.further_layers)
+    spec.num_layers -= settings.integer(".nextn_predict_layers", 0, spec.num_layers - 1, 0);
   spec.num_heads = settings.integer(".attention.head_count", 1, 1 << 12);
   spec.num_kv_heads = settings.integer(".attention.head_count_kv", 1, 1 << 12, spec.num_heads);
   spec.head_dim = settings.integer(".attention.key_length", 1, 1 << 12, spec.hidden_size / spec.num_heads);
@@ -136,13 +142,42 @@ void read_sizes(Settings& settings, ModelSpec& spec) {
   spec.sliding_window = settings.integer(".attention.sliding_window", 0, int64_t{1} << 40, 0);
 }
 
-void read_experts(Settings& settings, ModelSpec& spec) {
+// Reads the weights of a token's experts and the groups that they are chosen within. llama.cpp
+// takes a scale of 0 for none.
+void read_expert_weights(Settings& settings, ModelSpec& spec) {
+  const double scale = settings.number(".expert_weights_scale", 0, 1e9, 0);
+  spec.expert_scale = scale > 0 ? scale : 1;
+  spec.normalise_experts = settings.flag(".expert_weights_norm", false);
+  const auto counted = [&](const char* key) {
+    return std::max<int64_t>(1, settings.integer(key, 0, spec.num_experts, 1));
+  };
+  spec.expert_groups = counted(".expert_group_count");
+  spec.groups_per_token = counted(".expert_group_used_count");
+  if (spec.num_experts % spec.expert_groups != 0 || spec.groups_per_token > spec.expert_groups)
+    settings.broken(
+        ".expert_group_count",
+        "does not divide the experts into groups of which expert_group_used_count are chosen");
+}
+
+void read_experts(Settings& settings, const Family& family, ModelSpec& spec) {
+  const GgufExperts& stated = family.gguf_experts;
   spec.num_experts = settings.integer(".expert_count", 1, kMostExperts);
   spec.experts_per_token = settings.integer(".expert_used_count", 1, spec.num_experts);
   spec.expert_size = settings.integer(".expert_feed_forward_length", 1, kMostIntermediate, spec.intermediate_size);
   spec.normalise_experts = true;
-  settings.must_be(".expert_weights_scale", 1.0, "weights that are not scaled");
-  settings.must_be(".expert_gating_func", 1, "the softmax of all experts");
+  if (stated.weighted)
+    read_expert_weights(settings, spec);
+  else
+    settings.must_be(".expert_weights_scale", 1.0, "weights that are not scaled");
+  settings.must_be(".expert_gating_func", stated.gating,
+                   stated.gating == 1 ? "the softmax of all experts" : "the sigmoid of each score");
+  if (stated.counted)
+    spec.shared_expert_size =
+        spec.expert_size * settings.integer(".expert_shared_count", 0, kMostExperts, 0);
+  if (!stated.leading) return;
+  spec.dense_layers.resize(static_cast<size_t>(std::min(
+      spec.num_layers, settings.integer(".leading_dense_block_count", 0, kMostLayers, 0))));
+  std::iota(spec.dense_layers.begin(), spec.dense_layers.end(), int64_t{0});
 }
 
 void read_tensors(const TensorFile& file, const Family& family, Settings& settings, ModelSpec& spec) {
@@ -242,9 +277,9 @@ ModelSpec model_spec_from_gguf(const Json& metadata, const TensorFile& file, con
   const Family& family = described ? described->family : family_of_gguf(spec.architecture, {.mixture = experts > 0, .windows = settings.integer(".attention.sliding_window", 0, int64_t{1} << 40, 0) > 0}, name);
   if (described) spec.described = described->text, refuse_another_architecture(settings, *described);
   spec.family = family.name;
-  read_sizes(settings, spec);
+  read_gguf_sizes(settings, family, spec);
   if (family.mixture)
-    read_experts(settings, spec);
+    read_experts(settings, family, spec);
   else if (experts > 0)
     settings.unsupported(".expert_count", "is " + std::to_string(experts) + ", this family has one feed-forward layer and no experts");
   read_tensors(file, family, settings, spec);

@@ -45,9 +45,12 @@ ValueId experts(Recorder& g, const ModelSpec& m, ValueId x) {
   RouteRule rule = route_rule(m);
   rule.scores = RouteRule::Scores::chosen_softmax;
   const Routing routing = route(g, linear(g, x, {"mlp.router", m.num_experts, true, LinearUse::bare_router}), rule);
-  const ValueId pairs = joined_expert_linear(g, dispatch(g, x, routing), routing, "mlp.experts.gate_up_proj", 2 * m.expert_size, true);
+  const ValueId pairs = joined_expert_linear(g, dispatch(g, x, routing), routing,
+                                             {"mlp.experts.gate_up_proj", 2 * m.expert_size, true});
   const ValueId gated = clamped_glu(g, pairs, m.gate_limit, m.gate_alpha);
-  return combine(g, joined_expert_linear(g, gated, routing, "mlp.experts.down_proj", m.hidden_size, true), routing);
+  return combine(
+      g, joined_expert_linear(g, gated, routing, {"mlp.experts.down_proj", m.hidden_size, true}),
+      routing);
 }
 
 }  // namespace

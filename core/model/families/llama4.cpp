@@ -125,11 +125,12 @@ ValueId experts(Recorder& g, const ModelSpec& m, ValueId x) {
   RouteRule rule = route_rule(m);
   rule.scores = RouteRule::Scores::sigmoid;
   const Routing routing = route(g, linear(g, x, {"feed_forward.router", m.num_experts, false, LinearUse::bare_router}), rule);
-  constexpr LinearUse use = LinearUse::turned_experts;
+  const JoinedExperts in{.module = "feed_forward.experts.gate_up_proj", .out = 2 * m.expert_size, .use = LinearUse::turned_experts},
+      out{.module = "feed_forward.experts.down_proj", .out = m.hidden_size, .use = LinearUse::turned_experts};
   const ValueId rows = dispatch(g, weigh_rows(g, x, routing.weights), routing);
-  const ValueId both = joined_expert_linear(g, rows, routing, "feed_forward.experts.gate_up_proj", 2 * m.expert_size, false, use);
+  const ValueId both = joined_expert_linear(g, rows, routing, in);
   const ValueId gated = halves_glu(g, both, m.expert_size, GateKind::silu);
-  return collect(g, joined_expert_linear(g, gated, routing, "feed_forward.experts.down_proj", m.hidden_size, false, use), routing);
+  return collect(g, joined_expert_linear(g, gated, routing, out), routing);
 }
 
 ValueId llama4_layer(Recorder& g, const ModelSpec& m, int64_t layer, ValueId h) {

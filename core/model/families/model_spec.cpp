@@ -60,14 +60,24 @@ constexpr auto kSpecMembers = [](auto& spec, auto&& member) {
   member("qkv_bias", spec.qkv_bias, "q_proj, k_proj and v_proj have biases");
   member("o_bias", spec.o_bias, "o_proj has a bias");
   member("mlp_bias", spec.mlp_bias, "gate_proj, up_proj and down_proj have biases");
+  member.later("head_bias", spec.head_bias, "the head has a bias");
   member.later("score_head", spec.score_head, "the head gives one number for a text instead of logits");
   member.later("qk_norm", spec.qk_norm, "each head of q and k is normed");
   member.later("full_layers", spec.full_layers, "layers that see everything although there is a sliding_window");
   member.later("parallel_residual", spec.parallel_residual, "attention and MLP read the same stream");
+  member.later("norms_apart", spec.norms_apart, "attention and MLP read the stream through norms of their own");
   member.later("tanh_gelu", spec.tanh_gelu, "gelu is computed with tanh");
   member.later("layer_norm", spec.layer_norm, "norms subtract the mean");
   member.later("norm_bias", spec.norm_bias, "norms have biases");
+  member.later("bare_norms", spec.bare_norms, "norms have neither weights nor biases");
   member.later("window_rope_theta", spec.window_rope_theta, "theta of the layers with a sliding_window; 0: as the others", between(0, 1e12));
+  member.later("full_head_dim", spec.full_head_dim, "width of a head in layers without a window; 0: as in the others", between(0, kMostHeadDim));
+  member.later("full_kv_heads", spec.full_kv_heads, "heads of keys and values in layers without a window; 0: as in the others", between(0, kMostHeads));
+  member.later("keys_as_values", spec.keys_as_values, "layers without a window take their keys for values");
+  member.later("shared_kv_layers", spec.shared_kv_layers, "last layers that attend to the keys and values of an earlier one", between(0, kMostLayers));
+  member.later("wide_shared_mlps", spec.wide_shared_mlps, "the MLPs of those layers are twice as wide");
+  member.later("layer_input_size", spec.layer_input_size, "features that each layer takes of a token from a table; 0: none", between(0, kMostHidden));
+  member.later("layer_input_vocab", spec.layer_input_vocab, "rows of that table", between(0, kMostVocab));
   member.later("no_rope_layers", spec.no_rope_layers, "layers without rotary positions");
   member.later("query_growth", spec.query_growth, "queries grow with the logarithm of their position's period; 0: not", between(0, 1e6));
   member.later("query_growth_period", spec.query_growth_period, "tokens after which queries grow", between(0, kMostPositions));
@@ -78,6 +88,7 @@ constexpr auto kSpecMembers = [](auto& spec, auto&& member) {
   member.later("image_layers", spec.image_layers, "layers that an image's features are added to", between(0, kMostLayers));
   member.later("learned_positions", spec.learned_positions, "a row of a table is added for each position");
   member.later("position_offset", spec.position_offset, "the row of position 0 in that table", between(0, kMostPositions));
+  member.later("alibi", spec.alibi, "scores grow with the positions of keys (ALiBi)");
   member.later("encoder_layers", spec.encoder_layers, "encoder layers, whose output each of num_layers sees; 0: no encoder", between(0, kMostLayers));
   member.later("decoder_start_id", spec.decoder_start_id, "encoder-decoder: the token that an answer follows", at_least(-1));
   member.later("position_buckets", spec.position_buckets, "buckets of the bias of scores by distance; 0: no bias", between(0, kMostPositions));
@@ -100,12 +111,39 @@ constexpr auto kSpecMembers = [](auto& spec, auto&& member) {
   member.later("kv_latent", spec.kv_latent, "width that k and v are made from; 0: the stream", between(0, kMostHidden));
   member.later("rope_head_dim", spec.rope_head_dim, "latent attention: features of a head that are rotated", between(0, kMostHeadDim));
   member.later("value_head_dim", spec.value_head_dim, "latent attention: width of a head's values", between(0, kMostHeadDim));
+  member.later("index_heads", spec.index_heads, "heads of the indexer; 0: none",
+               between(0, kMostHeads));
+  member.later("index_head_dim", spec.index_head_dim, "width of a head of the indexer",
+               between(0, kMostHeadDim));
+  member.later("index_topk", spec.index_topk,
+               "tokens that the indexer chooses, and longest text; 0: no indexer",
+               between(0, kMostPositions));
+  member.later("shared_index_layers", spec.shared_index_layers,
+               "layers without an indexer of their own");
   member.later("router_loss", spec.router_loss, "weight of the loss that balances the experts; 0: none", between(0, 1e6));
   member.later("norm_offset", spec.norm_offset, "added to the weights of norms", between(0, 1));
   member.later("embedding_scale", spec.embedding_scale, "multiplies the embeddings", between(1e-9, 1e9));
   member.later("residual_scale", spec.residual_scale, "multiplies what a layer adds to the stream", between(1e-9, 1e9));
   member.later("logit_scale", spec.logit_scale, "multiplies the logits", between(1e-9, 1e9));
   member.later("attention_scale", spec.attention_scale, "factor of q·k; 0: 1 / sqrt(head_dim)", between(0, 1e9));
+  member.later("qkv_clip", spec.qkv_clip, "bounds q, k and v; 0: no bounds", between(0, 1e9));
+  member.later("attention_gate", spec.attention_gate, "q_proj also makes a gate of what attention mixes");
+  member.later("delta_layers", spec.delta_layers, "layers with a gated delta rule in place of attention", between(0, kMostLayers));
+  member.later("delta_key_heads", spec.delta_key_heads, "delta rule: heads of queries and keys", between(0, kMostHeads));
+  member.later("delta_value_heads", spec.delta_value_heads, "delta rule: heads of values", between(0, kMostHeads));
+  member.later("delta_key_dim", spec.delta_key_dim, "delta rule: width of a head of queries and keys", between(0, kMostHeadDim));
+  member.later("delta_value_dim", spec.delta_value_dim, "delta rule: width of a head of values", between(0, kMostHeadDim));
+  member.later("conv_width", spec.conv_width, "delta rule: taps of the convolution before it", between(0, 8));
+  member.later("state_space", spec.state_space, "layers with a delta rule have Mamba-2's state space in its place");
+  member.later("conv_bias", spec.conv_bias, "state space: the convolution has a bias");
+  member.later("state_bias", spec.state_bias, "state space: in_proj and out_proj have biases");
+  member.later("least_step", spec.least_step, "state space: least step", between(0, 1e9));
+  member.later("state_norm_heads", spec.state_norm_heads, "state space: parts that are normed apart; 0: no norm", between(0, kMostHeads));
+  member.later("attention_beside", spec.attention_beside, "state space: its layers attend too");
+  member.later("mlp_layers", spec.mlp_layers, "layers with an MLP or experts alone", between(0, kMostLayers));
+  member.later("expert_latent", spec.expert_latent, "width that experts read and write; 0: the stream's", between(0, kMostHidden));
+  member.later("layer_factors", spec.layer_factors, "factors of a layer's values (Falcon-H1); none: 1", between(-1e9, 1e9));
+  member.later("norm_before_gate", spec.norm_before_gate, "state space: the norm comes before the gate");
   member.later("attention_softcap", spec.attention_softcap, "bounds the scores; 0: none", between(0, 1e9));
   member.later("logit_softcap", spec.logit_softcap, "bounds the logits; 0: none", between(0, 1e9));
   member("rope", spec.rope, "rotary position embedding");
@@ -153,7 +191,7 @@ Json schema_of(const ModelSpec& spec) { return members_schema(spec, kSpecMembers
 
 ModelSpec with_score_head(ModelSpec spec) {
   spec.score_head = true;
-  spec.tie_word_embeddings = false;
+  spec.tie_word_embeddings = spec.head_bias = false;
   return spec;
 }
 

@@ -16,7 +16,8 @@
 namespace forge {
 
 // Rotary position embedding, with the names of transformers' modeling_rope_utils.
-enum class RopeType { standard, linear, dynamic, llama3, yarn, longrope };
+// proportional: only the first of a whole head's frequencies turn (Gemma 4).
+enum class RopeType { standard, linear, dynamic, llama3, yarn, longrope, proportional };
 
 struct RopeSpec {
   RopeType type = RopeType::standard;
@@ -61,6 +62,16 @@ struct ModelSpec {
   int64_t sliding_window = 0;        // tokens that attention looks back on, itself included; 0: all
   std::vector<int64_t> full_layers;  // layers without that window
   double window_rope_theta = 0;      // RoPE base of layers with a window; 0: rope.theta
+  // Width of a head, and heads of keys and values, in layers without a window; 0: as in the others.
+  int64_t full_head_dim = 0, full_kv_heads = 0;
+  // The last layers that attend to the keys and values of the last layer before them with a window,
+  // or without one, as they are themselves; and if their MLPs are twice as wide as the others.
+  int64_t shared_kv_layers = 0;
+  bool wide_shared_mlps = false;
+  // Features that each layer takes of a token from a table of its own, and rows of that table; 0:
+  // none.
+  int64_t layer_input_size = 0, layer_input_vocab = 0;
+  bool keys_as_values = false;  // layers without a window have no matrix of values: keys serve before their norm
   std::vector<int64_t> no_rope_layers;  // layers without rotary positions
   // A query at position p is multiplied by 1 + query_growth ln(1 + floor(p / query_growth_period)).
   double query_growth = 0;  // 0: it is not
@@ -75,6 +86,7 @@ struct ModelSpec {
   int64_t image_layers = 0;
   bool learned_positions = false;       // a row of a table is added for each position
   int64_t position_offset = 0;          // the row of position 0
+  bool alibi = false;            // scores grow with the keys' positions, by a slope of each head
   int64_t encoder_layers = 0;    // layers that read a source; 0: a decoder alone
   int64_t decoder_start_id = -1; // encoder-decoder: the token that precedes an answer
   // Buckets of a bias of scores by distance, and the distance from which on all have one bias; 0:
@@ -86,9 +98,12 @@ struct ModelSpec {
   bool tie_word_embeddings = false;
   bool score_head = false;  // one number for a text at its last token ("score") in place of logits; never tied
   bool qkv_bias = false, o_bias = false, mlp_bias = false;
+  bool head_bias = false;      // the language model's head has a bias, tied or not
   bool parallel_residual = false;  // attention and MLP read the same stream
+  bool norms_apart = false;        // each through a norm of its own, in a family that has both
   bool qk_norm = false;        // each head of q and k is normed
   bool layer_norm = false, norm_bias = false;  // norms take the mean away; they have biases
+  bool bare_norms = false;  // norms have neither weights nor biases
   int64_t num_experts = 0;      // experts that replace an MLP; 0: none
   int64_t experts_per_token = 0, expert_size = 0;  // expert_size: an expert's intermediate size
   int64_t shared_expert_size = 0;  // intermediate size of the expert for every token; 0: none
@@ -103,6 +118,7 @@ struct ModelSpec {
   double residual_scale = 1;   // factor of what a layer adds to the residual stream
   double logit_scale = 1;
   double attention_scale = 0;  // factor of q·k; 0: 1 / sqrt(head_dim)
+  double qkv_clip = 0;         // q, k and v lie between it and its negative; 0: no bounds
   bool attention_sinks = false;       // a logit for each head takes its share of the softmax
   // Bound and alpha of a clamped gate (gpt-oss); gate_limit 0: none.
   double gate_limit = 0, gate_alpha = 1;
@@ -111,8 +127,32 @@ struct ModelSpec {
   int64_t q_latent = 0, kv_latent = 0;
   // Rotated features of a head; features of its values.
   int64_t rope_head_dim = 0, value_head_dim = 0;
+  // Heads and their width of the indexer that chooses index_topk tokens for attention to see
+  // (DeepSeek V3.2), and layers that share the choice of one before them. forge computes texts of
+  // index_topk tokens and fewer, of which it chooses all; 0: no indexer.
+  int64_t index_heads = 0, index_head_dim = 0, index_topk = 0;
+  std::vector<int64_t> shared_index_layers;
   bool latent() const { return kv_latent > 0; }
   bool reads_source() const { return encoder_layers > 0; }
+  bool attention_gate = false;  // q_proj also makes a gate of what attention mixes
+  // Layers that mix by a gated delta rule in place of attention; its heads of q and k and of v,
+  // and the taps of the convolution before it. state_space: they mix by Mamba-2's state space,
+  // whose groups have C and B as q and k, and whose heads have x as v.
+  std::vector<int64_t> delta_layers;
+  int64_t delta_key_heads = 0, delta_value_heads = 0, delta_key_dim = 0, delta_value_dim = 0;
+  int64_t conv_width = 0;
+  bool state_space = false, conv_bias = false, state_bias = false;  // biases of the convolution; of in_proj and out_proj
+  double least_step = 0;        // of a state space's steps
+  int64_t state_norm_heads = 1;  // parts of a state space's result that are normed apart; 0: it is not normed
+  bool norm_before_gate = false;  // a state space's result is normed, then multiplied by its gate
+  bool attention_beside = false;  // layers with a state space attend too
+  std::vector<int64_t> mlp_layers;  // layers with an MLP or experts alone, in models whose layers are one thing each
+  int64_t expert_latent = 0;        // width that experts read and write; 0: the stream's
+  // Falcon-H1's factors: of in_proj's parts (gate, x, B, C, steps), of q and v, and k, of what a
+  // state space and attention add, of an MLP's gate and result. Empty: none.
+  std::vector<double> layer_factors;
+  // True for a model whose decoding keeps states, which cannot take tokens back.
+  bool recurrent() const { return !delta_layers.empty(); }
   double attention_softcap = 0, logit_softcap = 0;  // c tanh(x / c) over scores and logits; 0: none
   RopeSpec rope;
   std::vector<int64_t> eos_token_ids;
@@ -125,16 +165,37 @@ struct ModelSpec {
   // when the base is quantised in blocks.
   std::vector<std::string> kept_modules;
 
-  // Returns the number of rotated features of a head.
-  int64_t rotary_dim() const { return latent() ? rope_head_dim : rotary_dim_of(head_dim, rope.partial_rotary_factor); }
+  // Returns the number of rotated features of a head; and in layers with a window that turn by
+  // window_rope.
+  int64_t rotary_dim() const {
+    if (latent()) return rope_head_dim;
+    const int64_t width = full_head_dim > 0 ? full_head_dim : head_dim;
+    return rope.type == RopeType::proportional ? width : rotary_dim_of(width, rope.partial_rotary_factor);
+  }
+  int64_t window_rotary_dim() const {
+    return full_head_dim > 0 ? rotary_dim_of(head_dim, window_rope().partial_rotary_factor) : rotary_dim();
+  }
   // Returns the number of cosines and sines of a token.
-  int64_t angles() const { return rotary_dim() * (1 + (window_rope_theta > 0) + (query_growth > 0)); }
+  int64_t angles() const {
+    return rotary_dim() * (1 + (query_growth > 0)) + (window_rope_theta > 0 ? window_rotary_dim() : 0);
+  }
   RopeSpec window_rope() const {
-    return {.theta = window_rope_theta, .partial_rotary_factor = rope.partial_rotary_factor, .interleaved = rope.interleaved};
+    const double partial = rope.type == RopeType::proportional ? 1 : rope.partial_rotary_factor;
+    return {.theta = window_rope_theta, .partial_rotary_factor = partial, .interleaved = rope.interleaved};
   }
   bool turns(int64_t layer) const {
     return rotary_dim() > 0 && std::count(no_rope_layers.begin(), no_rope_layers.end(), layer) == 0;
   }
+  // Layers whose keys and values decoding keeps.
+  int64_t attention_layers() const {
+    return num_layers - (attention_beside ? 0 : static_cast<int64_t>(delta_layers.size())) - static_cast<int64_t>(mlp_layers.size());
+  }
+  bool attends(int64_t layer) const {
+    return (attention_beside || !delta(layer)) && std::count(mlp_layers.begin(), mlp_layers.end(), layer) == 0;
+  }
+  bool delta(int64_t layer) const { return std::count(delta_layers.begin(), delta_layers.end(), layer) > 0; }
+  // Features of q, k and v together, which the convolution reads.
+  int64_t conv_channels() const { return 2 * delta_key_heads * delta_key_dim + delta_value_heads * delta_value_dim; }
   // True if layer number `layer` has no experts.
   bool dense(int64_t layer) const {
     return num_experts == 0 || std::count(dense_layers.begin(), dense_layers.end(), layer) > 0;
@@ -148,6 +209,22 @@ struct ModelSpec {
     return std::count(full_layers.begin(), full_layers.end(), layer) > 0 ? 0 : sliding_window;
   }
   bool windowed(int64_t layer) const { return window(layer) > 0; }
+  // Return the width of a head, and the heads of keys and values, of layer number `layer`.
+  int64_t head_width(int64_t layer) const {
+    return full_head_dim > 0 && !windowed(layer) ? full_head_dim : head_dim;
+  }
+  int64_t kv_heads(int64_t layer) const {
+    return full_kv_heads > 0 && !windowed(layer) ? full_kv_heads : num_kv_heads;
+  }
+  int64_t key_width(int64_t layer) const { return kv_heads(layer) * head_width(layer); }
+  // Returns the layer whose keys and values layer number `layer` attends to.
+  int64_t kv_layer(int64_t layer) const {
+    if (layer < num_layers - shared_kv_layers) return layer;
+    int64_t source = num_layers - shared_kv_layers - 1;
+    while (source > 0 && windowed(source) != windowed(layer)) --source;
+    return source;
+  }
+  bool shares_kv(int64_t layer) const { return kv_layer(layer) != layer; }
 };
 
 void to_json(Json& json, const AddedRow& row);

@@ -73,6 +73,7 @@ std::string embedding_name(const ModelSpec& spec) {
   return std::string(outer_modules(spec).embedding) + ".weight";
 }
 std::string logits_head_name(const ModelSpec& spec) { return std::string(outer_modules(spec).head) + ".weight"; }
+std::string head_bias_name(const ModelSpec& spec) { return std::string(outer_modules(spec).head) + ".bias"; }
 std::string head_name(const ModelSpec& spec) {
   return spec.score_head ? std::string(kScoreModule) + ".weight" : logits_head_name(spec);
 }

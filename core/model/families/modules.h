@@ -30,8 +30,9 @@ inline constexpr const char* kScoreModule = "score";  // the head of a model tha
 // "lm_head.weight"; for a model that scores, "score.weight".
 std::string embedding_name(const ModelSpec& spec);
 std::string head_name(const ModelSpec& spec);
-// Returns the head's tensor of the family's language model, even if this model lacks it.
+// Return the tensors of the head of the family's language model, even if this model lacks them.
 std::string logits_head_name(const ModelSpec& spec);
+std::string head_bias_name(const ModelSpec& spec);
 
 // Returns the modules that modules_to_save names, by PEFT's rule: the path ends with the name.
 // Throws Error(job) naming every entry that matches nothing, or that names something other than a

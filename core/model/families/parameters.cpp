@@ -25,19 +25,26 @@ constexpr std::string_view kWrappedBias = ".base_layer.bias";
 bool decays(Role role) { return role != Role::norm && role != Role::bias; }
 
 // Roles of modules' weights, by ModuleKind.
-constexpr Role kRoles[] = {Role::embedding, Role::norm, Role::linear, Role::head, Role::vector, Role::experts};
+constexpr Role kRoles[] = {Role::embedding, Role::norm, Role::linear, Role::head, Role::vector, Role::experts, Role::filter};
 
 Parameter weight_of(const ModuleUse& module) {
   const Role role = kRoles[static_cast<size_t>(module.kind)];
   std::vector<int64_t> shape{module.out};
   if (role == Role::experts)
-    shape = {module.experts, module.in, module.out};
+    shape = module.out_first ? std::vector{module.experts, module.out, module.in}
+                             : std::vector{module.experts, module.in, module.out};
+  else if (role == Role::filter)
+    shape = {module.out, 1, module.in};
+  else if (role == Role::vector && module.in > 0)  // a matrix of so many rows
+    shape.insert(shape.begin(), module.in);
   else if (role != Role::norm && role != Role::vector)
     shape.push_back(module.in);
   Parameter weight{weight_name(module), shape, role, module.layer, false, false, decays(role)};
   weight.quantizable = role == Role::linear && module.use == LinearUse::layer;
   weight.constant = module.constant;
   weight.copies = module.copies;
+  // transformers' Trainer decays nothing whose name says bias.
+  if (role == Role::vector && last_part(module.path).find("bias") != std::string::npos) weight.weight_decay = false;
   return weight;
 }
 
@@ -45,6 +52,7 @@ Parameter bias_of(const ModuleUse& module) {
   Parameter bias{bias_name(module), {module.out}, Role::bias, module.layer, false, false, false};
   if (module.experts > 0) bias.shape.insert(bias.shape.begin(), module.experts);
   bias.copies = module.copies;
+  bias.constant = module.constant;
   return bias;
 }
 
@@ -128,8 +136,8 @@ bool counted_alike(const Parameter& a, const Parameter& b) {
 std::vector<Parameter> parameters_of(const std::vector<ModuleUse>& modules, const ModelSpec& spec) {
   std::vector<Parameter> parameters;
   for (const ModuleUse& module : modules) {
-    if (module.kind == ModuleKind::head && spec.tie_word_embeddings) continue;  // the embedding's own tensor
-    parameters.push_back(weight_of(module));
+    const bool shared = module.kind == ModuleKind::head && spec.tie_word_embeddings;  // the embedding's own tensor
+    if (!shared) parameters.push_back(weight_of(module));
     if (module.bias) parameters.push_back(bias_of(module));
   }
   return parameters;

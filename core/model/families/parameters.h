@@ -11,7 +11,7 @@
 
 namespace forge {
 
-enum class Role { embedding, norm, linear, bias, head, vector, experts, lora_a, lora_b, dora_magnitude, token_rows };
+enum class Role { embedding, norm, linear, bias, head, vector, experts, filter, lora_a, lora_b, dora_magnitude, token_rows };
 
 struct Parameter {
   std::string name;  // Hugging Face's: "model.layers.0.self_attn.q_proj.weight"; adapters: module + ".lora_A.weight"

@@ -70,8 +70,7 @@ void read_experts(Settings& settings, ModelSpec& spec, int64_t experts, int64_t 
 
 void read_qwen2_moe(Settings& settings, ModelSpec& spec) {
   spec.qkv_bias = settings.flag("qkv_bias", true);
-  read_experts(settings, spec, 60, 4, 1408);
-  spec.shared_expert_size = settings.integer("shared_expert_intermediate_size", 1, kMostIntermediate, 5632);
+  read_qwen_experts(settings, spec, {60, 4, 1408, 5632});
   // Every other one of the first max_window_layers layers has a window.
   const int64_t first = read_window(settings, spec);
   read_layer_types(settings, spec, [first](int64_t layer) { return layer % 2 != 0 || layer >= first; });
@@ -102,11 +101,7 @@ void read_qwen2_moe_gguf(Settings& settings, ModelSpec& spec) {
 }
 
 void write_experts(const ModelSpec& spec, Json& config) {
-  config["num_experts"] = spec.num_experts;
-  config["moe_intermediate_size"] = spec.expert_size;
-  config["norm_topk_prob"] = spec.normalise_experts;
-  config["mlp_only_layers"] = spec.dense_layers;
-  config["decoder_sparse_step"] = 1;
+  write_qwen_experts(spec, config);
   config["use_sliding_window"] = spec.sliding_window > 0;
   write_window(spec, config);
   write_router(spec, config);
@@ -131,14 +126,30 @@ ValueId shared_expert(Recorder& g, const ModelSpec& m, ValueId x) {
 
 ValueId moe_layer(Recorder& g, const ModelSpec& m, int64_t layer, ValueId h) {
   h = add(g, h, self_attention(g, m, layer, norm(g, m, h, "input_layernorm")));
-  const ValueId x = norm(g, m, h, "post_attention_layernorm");
-  if (m.dense(layer)) return add(g, h, gated_mlp(g, m, x));
-  const ValueId routed = m.joined_experts ? joined_sparse_mlp(g, m, x, kNames.router, kNames.experts, route_rule(m))
-                                          : sparse_mlp(g, m, x, kNames, route_rule(m));
-  return add(g, h, m.shared_expert_size > 0 ? add(g, routed, shared_expert(g, m, x)) : routed);
+  return add(g, h, qwen_mlp(g, m, layer, norm(g, m, h, "post_attention_layernorm")));
 }
 
 }  // namespace
+
+void read_qwen_experts(Settings& settings, ModelSpec& spec, const QwenExperts& absent) {
+  read_experts(settings, spec, absent.experts, absent.per_token, absent.size);
+  spec.shared_expert_size = settings.integer("shared_expert_intermediate_size", 1, kMostIntermediate, absent.shared_size);
+}
+
+void write_qwen_experts(const ModelSpec& spec, Json& config) {
+  config["num_experts"] = spec.num_experts;
+  config["moe_intermediate_size"] = spec.expert_size;
+  config["norm_topk_prob"] = spec.normalise_experts;
+  config["mlp_only_layers"] = spec.dense_layers;
+  config["decoder_sparse_step"] = 1;
+}
+
+ValueId qwen_mlp(Recorder& g, const ModelSpec& m, int64_t layer, ValueId x) {
+  if (m.dense(layer)) return gated_mlp(g, m, x);
+  const ValueId routed = m.joined_experts ? joined_sparse_mlp(g, m, x, kNames.router, kNames.experts, route_rule(m))
+                                          : sparse_mlp(g, m, x, kNames, route_rule(m));
+  return m.shared_expert_size > 0 ? add(g, routed, shared_expert(g, m, x)) : routed;
+}
 
 Family qwen2_family() {
   return {.name = "qwen2",

@@ -22,9 +22,14 @@ constexpr RopeRow kRopeTypes[] = {{RopeType::standard, "default"},
                                   {RopeType::llama3, "llama3"},
                                   {RopeType::yarn, "yarn"},
                                   {RopeType::longrope, "longrope"},
-                                  {RopeType::longrope, "su"}};  // name in early Phi-3 files
+                                  {RopeType::longrope, "su"},  // name in early Phi-3 files
+                                  {RopeType::proportional, "proportional"}};
 
 bool harmless_rope_setting(const std::string& key) { return key == "type" || key == "rope_type"; }
+// The frequencies of an image's positions are divided among three axes.
+bool harmless_with_axes(const std::string& key) {
+  return harmless_rope_setting(key) || key == "mrope_section" || key == "mrope_interleaved";
+}
 
 void read_yarn(Settings& rope, RopeSpec& spec, int64_t max_positions) {
   // DeepSeek's files leave the factor out. It is the ratio of the two context lengths.
@@ -67,7 +72,7 @@ void read_longrope(Settings& rope, RopeSpec& spec, int64_t max_positions, int64_
 
 // `outer` is original_max_position_embeddings beside rope_parameters (Phi-3's place), 0 when
 // absent; it wins.
-void read_type(Settings& rope, const ModelSpec& model, RopeSpec& spec, int64_t outer) {
+void read_type(Settings& rope, const Family& family, const ModelSpec& model, RopeSpec& spec, int64_t outer) {
   const int64_t max_positions = model.max_position_embeddings;
   const std::string old_type = rope.text("type", "default");
   const std::string type = rope.text("rope_type", old_type);
@@ -75,12 +80,15 @@ void read_type(Settings& rope, const ModelSpec& model, RopeSpec& spec, int64_t o
     rope.unsupported("type", "is \"" + old_type + "\" and rope_type \"" + type + "\": keep the one that is meant");
   const auto* row = std::find_if(std::begin(kRopeTypes), std::end(kRopeTypes),
                                  [&](const RopeRow& known) { return type == known.name; });
-  if (row == std::end(kRopeTypes)) {
+  const bool proportional = row != std::end(kRopeTypes) && row->type == RopeType::proportional;
+  if (row == std::end(kRopeTypes) || (proportional && !family.proportional_rope)) {
     rope.unsupported("rope_type",
-                     "is \"" + type + "\", forge computes default, linear, dynamic, llama3, yarn and longrope");
+                     "is \"" + type + "\", forge computes default, linear, dynamic, llama3, yarn and longrope" +
+                         (proportional ? " in this family" : ""));
     return;
   }
   spec.type = row->type;
+  if (proportional) return static_cast<void>(spec.factor = rope.number("factor", 1, 1e6, 1));
   if (spec.type == RopeType::linear || spec.type == RopeType::dynamic)
     spec.factor = rope.number("factor", 1, 1e6);
   const int64_t inner = rope.integer("original_max_position_embeddings", 1, int64_t{1} << 40, max_positions);
@@ -94,6 +102,20 @@ void read_type(Settings& rope, const ModelSpec& model, RopeSpec& spec, int64_t o
   if (spec.type == RopeType::yarn) read_yarn(rope, spec, max_positions);
   if (spec.type == RopeType::longrope)
     read_longrope(rope, spec, max_positions, rotary_dim_of(model.head_dim, spec.partial_rotary_factor));
+}
+
+// Turns dynamic scaling with an alpha into the base that it amounts to at every length: Hunyuan's
+// theta · alpha^(d / (d − 2)) for heads of d features.
+void scale_base(Settings& rope, ModelSpec& model) {
+  if (model.rope.type != RopeType::dynamic) return;
+  const double alpha = rope.number("alpha", 0, 1e9, 0);
+  if (alpha == 0) return;
+  const auto d = static_cast<double>(model.head_dim);
+  if (model.head_dim <= 2) return rope.broken("alpha", "scales heads of more than 2 features");
+  model.rope.theta *= std::pow(alpha, d / (d - 2));
+  model.rope.type = RopeType::standard;
+  model.rope.factor = 1;
+  model.rope.original_max_position_embeddings = 0;
 }
 
 // Returns null for an empty object, as transformers does.
@@ -208,9 +230,10 @@ void read_rope(Settings& settings, const Family& family, ModelSpec& spec) {
   if (spec.rope.partial_rotary_factor != 1 && !family.partial_rotary)
     (source.contains("partial_rotary_factor") ? rope : settings).unsupported("partial_rotary_factor", "is " + format_number(spec.rope.partial_rotary_factor) +
                                                   ", this family rotates whole heads");
-  read_type(rope, spec, spec.rope, outer);
+  read_type(rope, family, spec, spec.rope, outer);
   if (family.query_growth && (scaling || parameters)) read_query_growth(rope, spec);
-  settings.absorb(rope, where, harmless_rope_setting);
+  if (family.scaled_base) scale_base(rope, spec);
+  settings.absorb(rope, where, family.image_axes ? harmless_with_axes : harmless_rope_setting);
 }
 
 }  // namespace forge

@@ -30,7 +30,9 @@ const std::set<std::string> kOwn{"architectures", "model_type", "bos_token_id", 
                                  "id2label", "label2id", "num_labels", "problem_type", "initializer_range", "init_std",
                                  // transformers has constants here; gpt-oss' own code and other
                                  // readers take the file's.
-                                 "swiglu_limit", "swiglu_alpha"};
+                                 "swiglu_limit", "swiglu_alpha",
+                                 // of OPT; a leading underscore elsewhere is no setting
+                                 "_remove_final_layer_norm"};
 
 }  // namespace
 
@@ -147,7 +149,8 @@ void Settings::must_be(const std::string& key, const Json& expected, const std::
 }
 
 bool Settings::unread_by_class(const std::string& key) const {
-  if (!keys_ || kOwn.count(key) > 0) return false;
+  if (!keys_ || kOwn.count(key) > 0 || std::count(also_.begin(), also_.end(), key) > 0)
+    return false;
   const auto alias = keys_->aliases.find(key);
   return keys_->reads.count(key) == 0 && (alias == keys_->aliases.end() || keys_->reads.count(alias->second) == 0);
 }

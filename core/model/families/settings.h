@@ -50,6 +50,8 @@ class Settings {
   // Sets the keys of the class that reads this file in transformers, with their other names. `keys`
   // must outlive this.
   void use(const ConfigKeys& keys) { keys_ = &keys; }
+  // Adds keys that the class does not read and forge does.
+  void also(std::vector<std::string> keys) { also_ = std::move(keys); }
   // Says what was read as what, for the message that refuses a setting of it.
   void remark(const std::string& text) { remark_ = text; }
 
@@ -89,6 +91,7 @@ class Settings {
   std::set<std::string> read_;
   std::map<std::string, std::string> spelling_;
   const ConfigKeys* keys_ = nullptr;
+  std::vector<std::string> also_;
   std::vector<KeyFault> broken_, unsupported_;
   std::vector<std::string> ignored_;
 };

@@ -16,27 +16,34 @@
 namespace forge {
 
 Heads heads_of(const ModelSpec& m) { return {m.num_heads, m.num_kv_heads, m.head_dim}; }
+Heads heads_of(const ModelSpec& m, int64_t layer) { return {m.num_heads, m.kv_heads(layer), m.head_width(layer)}; }
 
 AttentionOptions attention_of(const ModelSpec& m, int64_t layer) {
   const double scale =
       m.attention_scale > 0 ? m.attention_scale : 1 / std::sqrt(static_cast<double>(m.head_dim));
-  return {.scale = scale, .softcap = m.attention_softcap, .window = m.window(layer), .chunk = m.chunk(layer), .sinks = m.attention_sinks ? "self_attn.sinks" : ""};
+  return {.scale = scale,
+          .softcap = m.attention_softcap,
+          .window = m.window(layer),
+          .chunk = m.chunk(layer),
+          .sinks = m.attention_sinks ? "self_attn.sinks" : "",
+          .alibi = m.alibi};
 }
 
 ValueId norm(Recorder& g, const ModelSpec& m, ValueId x, const char* module) {
-  if (m.layer_norm) return layer_norm(g, x, module, m.rms_norm_eps, m.norm_bias);
+  if (m.bare_norms) return bare_layer_norm(g, x, module, m.rms_norm_eps);
+  if (m.layer_norm) return layer_norm(g, x, module, m.rms_norm_eps, m.norm_bias, m.norm_offset);
   return norm(g, x, module, m.rms_norm_eps, m.norm_offset);
 }
 
 std::array<ValueId, 2> turn(Recorder& g, const ModelSpec& m, int64_t layer, ValueId q, ValueId k) {
   if (!m.turns(layer)) return {q, k};
   const bool window_angles = m.window_rope_theta > 0 && m.window(layer) > 0;
-  return rope(g, q, k, heads_of(m), {m.rope.interleaved, window_angles, m.query_growth > 0 && !m.growth_of_unturned});
+  return rope(g, q, k, heads_of(m, layer), {m.rope.interleaved, window_angles, m.query_growth > 0 && !m.growth_of_unturned});
 }
 
 ValueId attend(Recorder& g, const ModelSpec& m, int64_t layer, ValueId q, ValueId k, ValueId v) {
   auto [q_turned, k_turned] = turn(g, m, layer, q, k);
-  return attention(g, q_turned, k_turned, v, heads_of(m), attention_of(m, layer));
+  return attention(g, q_turned, k_turned, v, heads_of(m, layer), attention_of(m, layer));
 }
 
 std::array<ValueId, 3> project_qkv(Recorder& g, const ModelSpec& m, ValueId x) {
@@ -52,6 +59,13 @@ ValueId self_attention(Recorder& g, const ModelSpec& m, int64_t layer, ValueId x
     q = head_norm(g, q, "self_attn.q_norm", m.head_dim, m.rms_norm_eps, m.norm_offset);
     k = head_norm(g, k, "self_attn.k_norm", m.head_dim, m.rms_norm_eps, m.norm_offset);
   }
+  return linear(g, attend(g, m, layer, q, k, v), {"self_attn.o_proj", m.hidden_size, m.o_bias});
+}
+
+ValueId wide_norm_attention(Recorder& g, const ModelSpec& m, int64_t layer, ValueId x) {
+  auto [q, k, v] = project_qkv(g, m, x);
+  q = norm(g, m, q, "self_attn.q_norm");
+  k = norm(g, m, k, "self_attn.k_norm");
   return linear(g, attend(g, m, layer, q, k, v), {"self_attn.o_proj", m.hidden_size, m.o_bias});
 }
 
@@ -201,7 +215,8 @@ RouteRule route_rule(const ModelSpec& m) {
 
 ValueId sparse_mlp(Recorder& g, const ModelSpec& m, ValueId x, const ExpertNames& names, const RouteRule& rule) {
   const Routing routing =
-      route(g, linear(g, x, {names.router, m.num_experts, false, names.router_use}), rule, names.correction);
+      route(g, linear(g, x, {names.router, m.num_experts, false, names.router_use}), rule,
+            names.correction, names.correction_rows);
   const ValueId rows = dispatch(g, x, routing);
   const ValueId gate = expert_linear(g, rows, routing, names.experts, names.gate, m.expert_size),
                 up = expert_linear(g, rows, routing, names.experts, names.up, m.expert_size);
@@ -212,17 +227,28 @@ ValueId sparse_mlp(Recorder& g, const ModelSpec& m, ValueId x, const ExpertNames
 ValueId joined_sparse_mlp(Recorder& g, const ModelSpec& m, ValueId x, const char* router, const std::string& experts, const RouteRule& rule) {
   const std::string in = experts + "gate_up_proj", out = experts + "down_proj";
   const Routing routing = route(g, linear(g, x, {router, m.num_experts, false, LinearUse::bare_router}), rule);
-  const ValueId both = joined_expert_linear(g, dispatch(g, x, routing), routing, in.c_str(), 2 * m.expert_size, false);
+  const ValueId both = joined_expert_linear(g, dispatch(g, x, routing), routing, {in.c_str(), 2 * m.expert_size});
   const ValueId gated = halves_glu(g, both, m.expert_size, GateKind::silu);
-  return combine(g, joined_expert_linear(g, gated, routing, out.c_str(), m.hidden_size, false), routing);
+  return combine(g, joined_expert_linear(g, gated, routing, {out.c_str(), m.hidden_size}), routing);
 }
 
-void read_router(Settings& settings, ModelSpec& spec, int64_t per_token) {
+void read_per_token(Settings& settings, ModelSpec& spec, std::optional<int64_t> per_token) {
   spec.experts_per_token = settings.integer("num_experts_per_tok", 1, kMostExperts, per_token);
   if (spec.experts_per_token > spec.num_experts)
     settings.broken("num_experts_per_tok", "is more than the number of experts, " + std::to_string(spec.num_experts));
-  const double coefficient = settings.number("router_aux_loss_coef", 0, 1e6, 0.001);
+}
+
+void read_router(Settings& settings, ModelSpec& spec, int64_t per_token, double coefficient) {
+  read_per_token(settings, spec, per_token);
+  coefficient = settings.number("router_aux_loss_coef", 0, 1e6, coefficient);
   spec.router_loss = settings.flag("output_router_logits", false) ? coefficient : 0;
+}
+
+void read_corrected_router(Settings& settings, ModelSpec& spec, int64_t per_token) {
+  read_per_token(settings, spec, per_token);
+  settings.must_be("output_router_logits", false,
+                   "no loss that balances experts, which this router's correction does");
+  settings.number("router_aux_loss_coef", 0, 1e6, 0);  // of that loss
 }
 
 void write_router(const ModelSpec& spec, Json& config) {

@@ -21,7 +21,8 @@ ValueId decoder_rows(Recorder& g, const ModelSpec& m, const Family& family) {
   const OuterModules& modules = outer_modules(m);
   ValueId h = embed(g, modules.embedding, m.vocab_size, m.hidden_size, m.embedding_scale, frozen_embedding_row(m));
   if (m.learned_positions)
-    h = add(g, h, embed_positions(g, modules.positions, m.max_position_embeddings, m.hidden_size));
+    h = add(g, h, embed_positions(g, modules.positions, m.max_position_embeddings + m.position_offset, m.hidden_size, m.position_offset));
+  if (family.before_layers) family.before_layers(g, m, h);
   for (int64_t layer = 0; layer < m.num_layers; ++layer) {
     g.enter_layer(layer, modules.layers + std::to_string(layer) + ".");
     h = family.layer ? family.layer(g, m, layer, h) : llama_layer(g, m, family, layer, h);
@@ -40,7 +41,7 @@ Graph record(const StepShape& shape, bool training) {
     return g.take();
   }
   if (m.logit_scale != 1) rows = scale(g, rows, m.logit_scale);
-  head(g, rows, outer_modules(m).head, m.vocab_size, m.logit_softcap, shape.fused_head, training);
+  head(g, rows, outer_modules(m).head, m.vocab_size, m.logit_softcap, shape.fused_head, training, m.head_bias);
   return g.take();
 }
 

@@ -56,7 +56,8 @@ void read_mxfp4(Settings& q, StoredScheme& scheme) {
 void read_fp8(Settings& q, StoredScheme& scheme) {
   scheme.method = StoredMethod::fp8;
   scheme.block = sides(q, "weight_block_size");
-  q.must_be("fmt", "e4m3", "the type that fp8 checkpoints hold");
+  if (q.text("fmt", "e4m3") != "float8_e4m3fn")  // MiniMax's word for it
+    q.must_be("fmt", "e4m3", "the type that fp8 checkpoints hold");
   pass(q, {"activation_scheme", "scale_fmt", "modules_to_not_convert", "ignored_layers",
            "modules_to_convert", "dequantize"});
 }
@@ -159,7 +160,7 @@ void read_awq(Settings& q, StoredScheme& scheme) {
 
 const std::vector<std::string> kCompressedFormats{"pack-quantized",  "int-quantized",
                                                   "float-quantized", "naive-quantized",
-                                                  "mixed-precision", "dense"};
+                                                  "mixed-precision", "dense", "nvfp4-pack-quantized"};
 
 // Names of modules, or expressions after "re:", by compressed-tensors' rule: an expression matches
 // a module whose path begins with it; "Linear" is every linear layer.
@@ -202,15 +203,17 @@ StoredGroup read_group_weights(Settings& w) {
   const std::string type = w.text("type", "int");
   refuse_unless(w, "type", type, {"int", "float"}, "compressed-tensors");
   group.whole_numbers = type == "int";
-  if (group.bits > 8 || (!group.whole_numbers && group.bits != 8))
+  if (group.bits > 8 || (!group.whole_numbers && group.bits != 8 && group.bits != 4))
     w.unsupported("num_bits", "is " + std::to_string(group.bits) + " of type " + type +
-                                  ", and forge reads int of 1 to 8 bits and float of 8");
+                                  ", and forge reads int of 1 to 8 bits and float of 4 and 8");
   group.block = sides(w, "block_structure");
   group.symmetric = w.flag("symmetric", true);
   const Json* order = w.find("actorder");
   group.ordered = order && (*order == "group" || *order == "dynamic" || *order == true);
   w.text("strategy", "tensor");
   group.group = std::max<int64_t>(0, w.integer("group_size", -1, kMostSide, 0));
+  if (!group.whole_numbers && group.bits == 4 && group.group != 16)
+    w.unsupported("group_size", "is " + std::to_string(group.group) + " of floats of 4 bits, and forge reads nvfp4, 16");
   pass(w, {"dynamic", "observer", "observer_kwargs", "scale_dtype", "zp_dtype"});
   return group;
 }
@@ -259,6 +262,15 @@ void read_compressed(Settings& q, StoredScheme& scheme) {
   scheme.group_of = [groups](const std::string& module) { return group_in(*groups, module); };
 }
 
+// Reads what NVIDIA's Model Optimizer writes: the tensors say all of a matrix.
+void read_modelopt(Settings& q, StoredScheme& scheme) {
+  scheme.method = StoredMethod::modelopt;
+  const std::string algorithm = q.text("quant_algo", "");
+  if (algorithm != "NVFP4" && algorithm != "FP8")
+    q.unsupported("quant_algo", "is \"" + algorithm + "\", forge reads NVFP4 and FP8");
+  pass(q, {"config_groups", "ignore", "exclude_modules", "kv_cache_scheme", "kv_cache_quant_algo", "producer", "group_size"});
+}
+
 bool harmless(const std::string& key) { return key == "quant_method" || starts_with(key, "_"); }
 
 // Returns the method's name; bitsandbytes' older files state only what they load.
@@ -280,7 +292,8 @@ constexpr Method kMethods[] = {{"mxfp4", read_mxfp4},
                                {"fbgemm_fp8", read_fbgemm},
                                {"compressed-tensors", read_compressed},
                                {"gptq", read_gptq},
-                               {"awq", read_awq}};
+                               {"awq", read_awq},
+                               {"modelopt", read_modelopt}};
 
 }  // namespace
 
@@ -338,6 +351,8 @@ std::string stored_as(const Json& config) {
       return bits + "GPTQ)";
     case StoredMethod::awq:
       return bits + "AWQ)";
+    case StoredMethod::modelopt:
+      return text("quant_algo", "codes") + " (ModelOpt)";
     case StoredMethod::fp8:
       return scheme.block.empty() ? "fp8" : "";
     default:

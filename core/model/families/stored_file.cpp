@@ -7,6 +7,7 @@
 #include "core/lib/base/text.h"
 #include "core/lib/io/wrapped_file.h"
 #include "core/model/families/family.h"
+#include "core/model/families/joined_experts.h"
 #include "core/model/families/modules.h"
 #include "core/model/families/stored_config.h"
 #include "core/model/families/wrapper.h"
@@ -44,8 +45,9 @@ class StoredFile : public WrappedFile {
       if (stored_transposed(spec, parameter)) turned.insert(parameter.name);
     for (TensorInfo tensor : file_->tensors()) {
       if (bare && !beside_base(spec, tensor.name)) tensor.name = prefix + tensor.name;
-      turned_.push_back(tensor.shape.size() == 2 && turned.count(tensor.name) > 0);
-      if (turned_.back()) std::swap(tensor.shape[0], tensor.shape[1]);
+      const size_t sides = tensor.shape.size();
+      turned_.push_back((sides == 2 || sides == 3) && turned.count(tensor.name) > 0);
+      if (turned_.back()) std::swap(tensor.shape[sides - 2], tensor.shape[sides - 1]);
       tensors_.push_back(std::move(tensor));
     }
   }
@@ -53,6 +55,7 @@ class StoredFile : public WrappedFile {
  protected:
   bool makes(size_t index) const override { return turned_[index]; }
   void make_rows(size_t index, int64_t begin, int64_t count, float* values) const override {
+    if (tensors_[index].shape.size() == 3) return make_experts(index, begin, count, values);
     const int64_t rows = tensors_[index].shape[0], columns = tensors_[index].shape[1];
     std::vector<float> stored(static_cast<size_t>(rows * columns));  // [columns, rows]
     file_->read_f32(index, stored.data());
@@ -62,7 +65,35 @@ class StoredFile : public WrappedFile {
   }
 
  private:
+  // Turns each expert's matrix by itself.
+  void make_experts(size_t index, int64_t begin, int64_t count, float* values) const {
+    const int64_t rows = tensors_[index].shape[1], columns = tensors_[index].shape[2], size = rows * columns;
+    std::vector<float> stored(static_cast<size_t>(size));  // [columns, rows]
+    for (int64_t expert = 0; expert < count; ++expert) {
+      file_->read_rows_f32(index, begin + expert, 1, stored.data());
+      for (int64_t i = 0; i < size; ++i)
+        values[expert * size + i] = stored[static_cast<size_t>(i % columns * rows + i / columns)];
+    }
+  }
+
   std::vector<bool> turned_;
+};
+
+// A file whose tensors have other names than the model's.
+class RenamedFile : public WrappedFile {
+ public:
+  RenamedFile(const Family& family, std::unique_ptr<TensorFile> file)
+      : WrappedFile(std::move(file)) {
+    tensors_ = file_->tensors();
+    for (TensorInfo& tensor : tensors_)
+      for (const auto& [stored, name] : family.stored_names)
+        if (ends_with(tensor.name, stored))
+          tensor.name.replace(tensor.name.size() - stored.size(), stored.size(), name);
+  }
+
+ protected:
+  bool makes(size_t) const override { return false; }
+  void make_rows(size_t, int64_t, int64_t, float*) const override {}
 };
 
 // A file whose embedding and head have more rows than are stored.
@@ -119,15 +150,28 @@ std::unique_ptr<TensorFile> open_weights(const ModelSpec& spec, const std::strin
   std::unique_ptr<TensorFile> file = open_model(path, data);
   if (is_directory(path)) file = dequantised(std::move(file), stored_scheme_in(path), path);
   if (!spec.wrapper.empty() || *outer_modules(spec).stored_head) file = current_names(spec, std::move(file));
-  const bool renamed = stores_transposed(spec) || is_bare(spec, *file);
+  if (!family_of(spec).stored_names.empty() && model_format(path) != ModelFormat::gguf)
+    file = std::make_unique<RenamedFile>(family_of(spec), std::move(file));
+  file = experts_apart(spec, std::move(file));
+  const bool renamed = stores_transposed(spec) || stores_experts_turned(spec) || is_bare(spec, *file);
   if (renamed && model_format(path) != ModelFormat::gguf) file = std::make_unique<StoredFile>(spec, std::move(file));
   if (spec.base_vocab_size == 0) return file;
   return std::make_unique<ExtendedFile>(spec, std::move(file));
 }
 
-bool stored_transposed(const ModelSpec& spec, const Parameter& parameter) {
-  return stores_transposed(spec) && parameter.role == Role::linear;
+std::string with_stored_ending(const std::vector<std::pair<std::string, std::string>>& stored_names,
+                               const std::string& name) {
+  for (const auto& [stored, own] : stored_names)
+    if (ends_with(name, own)) return name.substr(0, name.size() - own.size()) + stored;
+  return name;
 }
+
+bool stored_transposed(const ModelSpec& spec, const Parameter& parameter) {
+  return (stores_transposed(spec) && parameter.role == Role::linear) ||
+         (stores_experts_turned(spec) && parameter.role == Role::experts);
+}
+
+bool stores_experts_turned(const ModelSpec& spec) { return spec.num_experts > 0 && family_of(spec).turned_experts; }
 
 bool stores_transposed(const ModelSpec& spec) { return family_of(spec).transposed_linears; }
 

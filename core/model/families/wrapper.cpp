@@ -1,6 +1,7 @@
 #include "core/model/families/wrapper.h"
 
 #include <algorithm>
+#include <set>
 
 #include "core/lib/base/error.h"
 #include "core/lib/base/file.h"
@@ -11,6 +12,7 @@
 #include "core/model/families/config_keys.h"
 #include "core/model/families/modules.h"
 #include "core/model/families/stored_config.h"
+#include "core/model/families/stored_file.h"
 #include "core/model/stored/dequantised_file.h"
 
 namespace forge {
@@ -30,8 +32,14 @@ const std::vector<Renaming> kOfQwen2Vl{{"model.layers.", "model.language_model.l
                                        {"model.embed_tokens.", "model.language_model.embed_tokens."},
                                        {"model.norm.", "model.language_model.norm."},
                                        {"visual.", "model.visual."}};
-// "GPTNeoXForCausalLM".
-const std::vector<Renaming> kAlone{{"embed_out.", "lm_head."}};
+// "qwen2_audio", as Voxtral was published; transformers 5 writes "model." twice.
+const std::vector<Renaming> kOfQwen2Audio{{"language_model.lm_head.", "lm_head."},
+                                          {"language_model.model.model.", "model.language_model."},
+                                          {"language_model.model.", "model.language_model."},
+                                          {"audio_tower.", "model.audio_tower."},
+                                          {"multi_modal_projector.", "model.multi_modal_projector."}};
+// "GPTNeoXForCausalLM" and "nemotron_h".
+const std::vector<Renaming> kAlone{{"embed_out.", "lm_head."}, {"backbone.", "model."}};
 
 // Windows that Qwen2's and Qwen3's own classes have.
 const std::vector<std::string> kWindowKeys{"use_sliding_window", "sliding_window", "max_window_layers", "layer_types"};
@@ -42,6 +50,14 @@ const std::vector<std::string> kIdeficsImages{"vision_config", "image_token_id",
 // The language model's modules in Idefics 3 and SmolVLM.
 const OuterModules kTextModel{.embedding = "model.text_model.embed_tokens", .layers = "model.text_model.layers.", .final_norm = "model.text_model.norm"};
 
+// Gemma 4's classes also hear.
+const std::vector<std::string> kGemma4Settings{"vision_config",  "audio_config",    "boi_token_id",  "eoi_token_id", "image_token_id",
+                                               "video_token_id", "boa_token_id",    "eoa_token_id",  "eoa_token_index", "audio_token_id",
+                                               "vision_soft_tokens_per_image"};
+// Settings of Gemma 4 that the class of one model without towers does not have.
+const std::vector<std::string> kGemma4Unread{"hidden_size_per_layer_input", "vocab_size_per_layer_input", "enable_moe_block", "num_experts",
+                                             "top_k_experts", "moe_intermediate_size"};
+
 const OuterModules kLlama4{.embedding = "language_model.model.embed_tokens",
                            .layers = "language_model.model.layers.",
                            .final_norm = "language_model.model.norm",
@@ -50,6 +66,13 @@ const OuterModules kLlama4{.embedding = "language_model.model.embed_tokens",
 const std::vector<Renaming>& older_names_of(const ModelSpec& spec) {
   const Wrapper* wrapper = wrapper_of(spec);
   return wrapper ? wrapper->older_names : kAlone;
+}
+
+// Returns the renaming that applies to a name in a file; null for a current name.
+const Renaming* renaming_of(const ModelSpec& spec, const std::string& name) {
+  for (const Renaming& renaming : older_names_of(spec))
+    if (starts_with(name, renaming.older)) return &renaming;
+  return nullptr;
 }
 
 class CurrentNames : public WrappedFile {
@@ -111,7 +134,21 @@ std::vector<Wrapper> named_like_llava() {
                  {.type = "llama", .family = "llama"}},
        .image_settings = {"vision_config", "image_token_id", "image_seq_length", "downsample_ratio", "projector_hidden_act", "vision_feature_layer",
                           "vision_feature_select_strategy"},
-       .older_names = kOfLlava}};
+       .older_names = kOfLlava},
+      {.name = "llava",
+       .architecture = "LlavaForConditionalGeneration",
+       .texts = {{.type = "llama", .family = "llama"}, {.type = "mistral", .family = "mistral"}, {.type = "qwen2", .family = "qwen2"}},
+       .image_settings = {"vision_config", "image_token_index", "image_seq_length", "projector_hidden_act", "vision_feature_layer",
+                          "vision_feature_select_strategy", "multimodal_projector_bias"},
+       .older_names = kOfLlava,
+       .tied = false},
+      {.name = "voxtral",
+       .architecture = "VoxtralForConditionalGeneration",
+       .texts = {{.type = "llama", .family = "llama"}},
+       .image_settings = {"audio_config", "audio_token_id", "projector_hidden_act"},
+       .towers = {"audio_tower", "multi_modal_projector"},
+       .older_names = kOfQwen2Audio,
+       .tied = false}};
 }
 
 std::vector<Wrapper> of_qwen() {
@@ -150,11 +187,49 @@ std::vector<Wrapper> of_qwen() {
                   .fixed = {{"norm_topk_prob", true}}}},
        .image_settings = kQwenImages,
        .towers = {"visual"},
+       .tied = false},
+      {.name = "qwen3_5",
+       .architecture = "Qwen3_5ForConditionalGeneration",
+       .texts = {{.type = "qwen3_5_text", .family = "qwen3_5_text", .sections = {11, 11, 10}}},
+       .image_settings = kQwenImages,
+       .towers = {"visual"},
+       .tied = false},
+      {.name = "qwen3_5_moe",
+       .architecture = "Qwen3_5MoeForConditionalGeneration",
+       .texts = {{.type = "qwen3_5_moe_text", .family = "qwen3_5_moe_text", .sections = {11, 11, 10}}},
+       .image_settings = kQwenImages,
+       .towers = {"visual"},
        .tied = false}};
+}
+
+std::vector<Wrapper> of_gemma4() {
+  return {{.name = "gemma4",
+           .architecture = "Gemma4ForConditionalGeneration",
+           .texts = {{.type = "gemma4_text", .family = "gemma4_text"}},
+           .image_settings = kGemma4Settings,
+           .towers = {"vision_tower", "embed_vision", "audio_tower", "embed_audio"}},
+          {.name = "gemma4_unified",
+           .architecture = "Gemma4UnifiedForConditionalGeneration",
+           .texts = {{.type = "gemma4_unified_text",
+                      .family = "gemma4_text",
+                      .unread = kGemma4Unread,
+                      .fixed = {{"hidden_size_per_layer_input", 0}}}},
+           .image_settings = kGemma4Settings,
+           .towers = {"embed_vision", "vision_embedder", "embed_audio"}}};
 }
 
 std::vector<Wrapper> of_others() {
   return {
+      {.name = "glm4v",
+       .architecture = "Glm4vForConditionalGeneration",
+       .texts = {{.type = "glm4v_text",
+                  .family = "glm4",
+                  .sections = {8, 12, 12}, .whole_sections = true,
+                  .fixed = {{"attention_bias", true}}, .equal_heads = true, .whole_turns = true}},
+       .image_settings = {"vision_config", "image_token_id", "video_token_id", "image_start_token_id", "image_end_token_id", "video_start_token_id",
+                          "video_end_token_id"},
+       .towers = {"visual"},
+       .tied = false},
       {.name = "llama4",
        .architecture = "Llama4ForConditionalGeneration",
        .texts = {{.type = "llama4_text", .family = "llama4_text"}},
@@ -247,12 +322,22 @@ Json text_defaults(const Wrapper& wrapper, const WrappedText& type, const Json& 
   return text;
 }
 
+// Sets what the text_config's class computes otherwise than the family's own class.
+void set_what_differs(const WrappedText& type, Json& text) {
+  for (const auto& [key, value] : type.fixed) text[key] = value;
+  const auto number = [&](const char* key) { return is_set(text, key) && text[key].is_number_integer() ? text[key].get<int64_t>() : 0; };
+  if (type.equal_heads && number("num_attention_heads") > 0) text["head_dim"] = number("hidden_size") / number("num_attention_heads");
+  const auto states_share = [&](const char* table) { return is_set(text, table) && is_set(text[table], "partial_rotary_factor"); };
+  if (type.whole_turns && !is_set(text, "partial_rotary_factor") && !states_share("rope_parameters") && !states_share("rope_scaling"))
+    text["partial_rotary_factor"] = 1.0;
+}
+
 }  // namespace
 
 const std::vector<Wrapper>& wrappers() {
   static const std::vector<Wrapper> table = [] {
     std::vector<Wrapper> all = named_like_llava();
-    for (const std::vector<Wrapper>& more : {of_qwen(), of_others()}) all.insert(all.end(), more.begin(), more.end());
+    for (const std::vector<Wrapper>& more : {of_qwen(), of_others(), of_gemma4()}) all.insert(all.end(), more.begin(), more.end());
     return all;
   }();
   return table;
@@ -303,7 +388,7 @@ WrapperSettings wrapper_settings(const Wrapper& wrapper, const Json& config, con
     if (is_set(settings.text, key.c_str())) settings.unread[key] = settings.text[key];
     text.erase(key);
   }
-  for (const auto& [key, value] : type.fixed) text[key] = value;
+  set_what_differs(type, text);
   take_sections(text, type, settings, settings.flat ? name : name + ": text_config");
   settings.text = std::move(text);
   return settings;
@@ -336,26 +421,30 @@ std::string towers_expression(const ModelSpec& spec) {
 }
 
 std::string current_name(const ModelSpec& spec, const std::string& name) {
-  for (const Renaming& renaming : older_names_of(spec))
-    if (starts_with(name, renaming.older)) return renaming.current + name.substr(renaming.older.size());
-  return name;
+  const Renaming* renaming = renaming_of(spec, name);
+  return renaming ? renaming->current + name.substr(renaming->older.size()) : name;
 }
 
 std::unique_ptr<TensorFile> current_names(const ModelSpec& spec, std::unique_ptr<TensorFile> file, const std::string& prefix) {
   return std::make_unique<CurrentNames>(spec, std::move(file), prefix);
 }
 
-KeptTensors::KeptTensors(const ModelSpec& spec, const std::string& path) : outer_(outer_modules(spec)) {
+KeptTensors::KeptTensors(const ModelSpec& spec, const std::string& path)
+    : outer_(outer_modules(spec)), stored_names_(family_of(spec).stored_names) {
   if (spec.wrapper.empty()) return;
   file_ = dequantised(open_model(path), stored_scheme_in(path), path);
+  std::set<std::string> used;  // beginnings of names in the file
   for (size_t i = 0; i < file_->tensors().size(); ++i) {
     const TensorInfo& tensor = file_->tensors()[i];
-    const std::string name = current_name(spec, tensor.name);
-    if (of_towers(spec, name))
+    const Renaming* renaming = renaming_of(spec, tensor.name);
+    if (of_towers(spec, current_name(spec, tensor.name)))
       tensors_.push_back({tensor, kept_bytes(i)});
-    else if (name != tensor.name)
-      older_names_ = older_names_of(spec);
+    else if (renaming)
+      used.insert(renaming->older);
   }
+  if (used.empty()) return;
+  older_names_ = older_names_of(spec);
+  std::ranges::stable_partition(older_names_, [&](const Renaming& renaming) { return used.count(renaming.older) > 0; });
 }
 
 // A tensor in codes is written back as a plain one, since the result's config.json says nothing of
@@ -378,6 +467,7 @@ int64_t KeptTensors::bytes() const {
 
 std::string KeptTensors::stored_name(const std::string& name) const {
   if (*outer_.stored_head && name == std::string(outer_.head) + ".weight") return std::string(outer_.stored_head) + ".weight";
+  if (!stored_names_.empty()) return with_stored_ending(stored_names_, name);
   for (const Renaming& renaming : older_names_)
     if (starts_with(name, renaming.current)) return renaming.older + name.substr(renaming.current.size());
   return name;

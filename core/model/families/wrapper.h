@@ -31,6 +31,8 @@ struct WrappedText {
   int64_t image_layers = 0;     // ModelSpec::image_layers, if vision_config does not list them
   bool joined_experts = false;  // ModelSpec::joined_experts
   std::vector<std::pair<std::string, Json>> fixed = {};  // settings of the family that this class does not vary
+  bool equal_heads = false;  // a head has hidden_size / num_attention_heads features: head_dim is not read
+  bool whole_turns = false;  // all features of a head turn if no partial_rotary_factor is stated
 };
 
 // The beginning of tensor names in files of an older generation, and what it is now.
@@ -130,6 +132,7 @@ class KeptTensors {
   std::vector<Tensor> tensors_;
   std::vector<Renaming> older_names_;  // of the file; empty: it has the current names
   OuterModules outer_;
+  std::vector<std::pair<std::string, std::string>> stored_names_;
 };
 
 }  // namespace forge

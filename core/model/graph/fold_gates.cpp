@@ -9,8 +9,10 @@
 namespace forge {
 namespace {
 
+// True for the gates of MLPs that the kernels of folded adapters compute.
 bool two_inputs(const Graph& graph, const Op& op) {
-  return op.attributes.gate != GateKind::clamped && op.attributes.gate_half == 0 && graph.buffer_of(op.in.back()).rows == Rows::tokens;
+  const bool of_mlp = op.attributes.gate != GateKind::clamped && op.attributes.gate != GateKind::sigmoid;
+  return of_mlp && op.attributes.gate_half == 0 && graph.buffer_of(op.in.back()).rows == Rows::tokens;
 }
 
 bool within(const Graph& graph, const Op& op, int64_t most) {

@@ -22,13 +22,16 @@ class Offloading {
 
   void offload(const std::vector<ValueId>& values) {
     std::vector<Waiting> waiting;
-    for (const ValueId value : values) {
-      const Waiting found = find(value);
+    for (auto value = values.rbegin(); value != values.rend(); ++value) {
+      const Waiting found = find(*value);
       if (found.wanted == 0) continue;
-      FORGE_CHECK(waiting.empty() || (found.made > waiting.back().made && found.wanted < waiting.back().wanted),
-                  "the backward does not read " << step_.value(value).name << " before what was made before it");
+      // A later layer, which attends to keys that are made of it, wants it earlier.
+      if (!waiting.empty() && found.wanted < waiting.back().wanted) continue;
+      FORGE_CHECK(waiting.empty() || found.made < waiting.back().made,
+                  step_.value(*value).name << " is made after the input of a layer above it");
       waiting.push_back(found);
     }
+    std::ranges::reverse(waiting);
     for (size_t i = 0; i + 1 < waiting.size(); ++i) move(waiting[i], waiting[i + 1], static_cast<int64_t>(i));
     insert();
   }

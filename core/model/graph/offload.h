@@ -24,8 +24,9 @@
 namespace forge {
 
 // Rewrites a list with its backward. Of `values`, in the order in which they are made, it moves all
-// that the backward reads except the last, which the backward reads at once. It must come after all
-// other rewriting. Graph::producers no longer hold after the call.
+// that the backward reads except the last, which the backward reads at once, and those that it
+// reads before a later one (layers that share keys). It must come after all other rewriting.
+// Graph::producers no longer hold after the call.
 void offload(Graph& step, const std::vector<ValueId>& values);
 
 }  // namespace forge

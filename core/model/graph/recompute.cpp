@@ -253,7 +253,10 @@ std::vector<ValueId> layer_inputs(const Graph& forward) {
   std::vector<ValueId> inputs;
   for (size_t i = 0; i + 1 < forward.ops.size(); ++i)
     if (forward.ops[i + 1].layer >= 0 && forward.ops[i + 1].layer != forward.ops[i].layer)
-      inputs.push_back(end_of_layer(forward, i).out[0]);
+      // Inputs beside the stream are recorded after it.
+      inputs.push_back(forward.ops[i].layer < 0 && forward.ops[i].parts.size() > 1
+                           ? forward.ops[i + 1].in[0]
+                           : end_of_layer(forward, i).out[0]);
   return inputs;
 }
 

@@ -85,6 +85,7 @@ std::unique_ptr<TensorFile> dequantised(std::unique_ptr<TensorFile> file,
                                         const StoredScheme& scheme, const std::string& path) {
   StoredSearch search(*file, scheme);
   find_mxfp4(search);
+  find_nvfp4(search);
   find_bitsandbytes(search);
   find_packed_rows(search);
   find_scaled(search);

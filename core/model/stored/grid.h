@@ -34,8 +34,8 @@ class GridRows {
 };
 
 // Endings of tensors that say how activations were quantised, which training leaves out.
-inline constexpr std::array<std::string_view, 9> kActivationEndings{
-    ".input_scale",      ".input_zero_point", ".input_scale_ub",
+inline constexpr std::array<std::string_view, 10> kActivationEndings{
+    ".input_global_scale", ".input_scale",      ".input_zero_point", ".input_scale_ub",
     ".activation_scale", ".output_scale",     ".output_zero_point",
     ".k_scale",          ".v_scale",          ".q_scale"};
 

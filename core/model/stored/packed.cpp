@@ -284,7 +284,7 @@ using Add = void (*)(StoredSearch& search, size_t codes, const std::string& stem
 
 void add_each(StoredSearch& search, std::string_view ending, Add add) {
   for (size_t i = 0; i < search.file.tensors().size(); ++i)
-    if (const std::string& name = search.at(i).name; ends_with(name, ending))
+    if (const std::string& name = search.at(i).name; search.plain(i) && ends_with(name, ending))
       add(search, i, name.substr(0, name.size() - ending.size()));
 }
 

@@ -11,6 +11,7 @@ namespace {
 constexpr std::string_view kBlocks = "_blocks", kScales = "_scales", kInverse = "_scale_inv",
                            kScale = "_scale";
 constexpr int64_t kHalfBlock = 16, kBlock = 32;  // bytes and numbers of mxfp4
+constexpr int64_t kNvBlock = 16;                 // numbers of nvfp4 that share a scale
 // E2M1: a sign, two bits of exponent, one of mantissa.
 constexpr float kFp4[] = {0, 0.5f, 1, 1.5f, 2, 3, 4, 6, -0.0f, -0.5f, -1, -1.5f, -2, -3, -4, -6};
 
@@ -51,6 +52,34 @@ class Mxfp4 : public StoredMatrix {
   }
 
   size_t codes_, scales_;
+};
+
+// nvfp4: codes of E2M1, whose scales in e4m3, one for 16 of them, have a scale in fp32 together.
+class Nvfp4 : public StoredMatrix {
+ public:
+  // divides: the scale of all is what scales were multiplied with, as compressed-tensors stores it,
+  // not what they are multiplied with, as ModelOpt does.
+  Nvfp4(size_t codes, size_t scales, size_t all, bool divides) : codes_(codes), scales_(scales), all_(all), divides_(divides) {}
+
+  void read(const TensorFile& file, int64_t begin, int64_t count, float* values) const override {
+    const int64_t columns = 2 * file.tensors()[codes_].shape[1], groups = columns / kNvBlock;
+    const float all = values_of(file, all_)[0];
+    const auto* codes = reinterpret_cast<const uint8_t*>(file.bytes(codes_).data()) + begin * columns / 2;
+    std::vector<float> scales(static_cast<size_t>(count * groups));
+    file.read_rows_f32(scales_, begin, count, scales.data());
+    for (int64_t i = 0; i < count * groups; ++i) {
+      const float scale = divides_ ? scales[static_cast<size_t>(i)] / all : scales[static_cast<size_t>(i)] * all;
+      for (int64_t k = 0; k < kNvBlock; ++k) {
+        const uint8_t pair = codes[i * kNvBlock / 2 + k / 2];
+        values[i * kNvBlock + k] = kFp4[k % 2 == 0 ? pair & 15 : pair >> 4] * scale;
+      }
+    }
+    round_to(DType::bf16, count * columns, values);
+  }
+
+ private:
+  size_t codes_, scales_, all_;
+  bool divides_;
 };
 
 class Scaled : public StoredMatrix {
@@ -146,7 +175,43 @@ void add_scaled(StoredSearch& search, const std::string& name, size_t scales) {
              {std::move(shown), std::make_shared<Scaled>(*codes, *grid, zero_grid, rounded)});
 }
 
+// The names of a matrix in nvfp4: its codes, their scales, the scale of all.
+struct Nvfp4Names {
+  std::string_view codes, all;
+  bool divides;
+};
+constexpr Nvfp4Names kCompressed{".weight_packed", ".weight_global_scale", true}, kModelOpt{".weight", ".weight_scale_2", false};
+
+// Adds a matrix of `stem`, whose codes are tensor `codes` and whose scale of all is tensor `all`.
+void add_nvfp4(StoredSearch& search, const std::string& stem, const Nvfp4Names& names, size_t codes, size_t all) {
+  const std::string name = stem + ".weight";
+  const std::optional<size_t> scales = search.part(stem, ".weight_scale");
+  if (!scales)
+    return search.fault("tensor " + search.at(codes).name + " holds codes without their scales, " + name + "_scale");
+  const std::vector<int64_t> shape = search.at(codes).shape;
+  if (shape.size() != 2 || 2 * shape[1] % kNvBlock != 0 || search.at(*scales).shape != std::vector<int64_t>{shape[0], 2 * shape[1] / kNvBlock})
+    return misfit(search, search.at(codes), search.at(*scales));
+  if (!expect(search, codes, {DType::u8}, {}) || !expect(search, *scales, {DType::f8_e4m3}, {}) || !expect(search, all, {DType::f32}, {})) return;
+  if (search.at(all).count() != 1) return misfit(search, search.at(codes), search.at(all));
+  search.add(codes, {{name, {shape[0], 2 * shape[1]}, DType::bf16}, std::make_shared<Nvfp4>(codes, *scales, all, names.divides)});
+}
+
 }  // namespace
+
+void find_nvfp4(StoredSearch& search) {
+  for (size_t i = 0; i < search.file.tensors().size(); ++i)
+    for (const Nvfp4Names& names : {kCompressed, kModelOpt}) {
+      const std::string name = search.at(i).name;
+      if (!ends_with(name, names.all)) continue;
+      const std::string stem = name.substr(0, name.size() - names.all.size());
+      search.hide(i);
+      const std::optional<size_t> codes = search.find(stem + std::string(names.codes));
+      if (codes)
+        add_nvfp4(search, stem, names, *codes, i);
+      else
+        search.fault("tensor " + name + " holds the scale of " + stem + std::string(names.codes) + ", which is missing");
+    }
+}
 
 void find_mxfp4(StoredSearch& search) {
   for (size_t i = 0; i < search.file.tensors().size(); ++i) {
@@ -184,7 +249,9 @@ void find_scaled(StoredSearch& search) {
     }
     if (ends_with(name, ".weight_scale")) {
       const std::string of = name.substr(0, name.size() - kScale.size());
-      if (!search.find(of + "_packed")) add_scaled(search, of, i);
+      const std::optional<size_t> codes = search.find(of);
+      const bool nvfp4 = codes && search.found().count(*codes) > 0;
+      if (!nvfp4 && !search.find(of + "_packed")) add_scaled(search, of, i);
     }
     if (search.scheme.method == StoredMethod::none) continue;
     for (const std::string_view ending : kActivationEndings)

@@ -9,7 +9,7 @@
 
 namespace forge {
 
-enum class StoredMethod { none, mxfp4, fp8, bitsandbytes, compressed_tensors, gptq, awq };
+enum class StoredMethod { none, mxfp4, fp8, bitsandbytes, compressed_tensors, gptq, awq, modelopt };
 
 // One of compressed-tensors' groups: how it holds the weights of its modules.
 struct StoredGroup {

@@ -50,6 +50,9 @@ void add_tokens(LoadedJob& loaded, const Tokenizer& base, const Tokenizer& with,
   const ModelConfig& model = loaded.job.model;
   std::vector<KeyFault> faults;
   std::vector<int64_t> ids;
+  if (spec.layer_input_size > 0)
+    throw KeyError(ErrorKind::job, "model.add_tokens", "adds tokens to a model whose layers have embeddings of their own, for which forge makes no rows",
+                   "use tokens that the model's tokenizer reserves");
   spec.base_vocab_size = spec.vocab_size;
   for (const std::string& token : model.add_tokens) {
     if (base.id_of(token)) {

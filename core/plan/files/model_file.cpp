@@ -75,12 +75,14 @@ void check_model_file(const ModelSpec& spec, const TensorFile& file, const std::
   std::map<std::string, std::vector<int64_t>> wanted;
   for (const Parameter& parameter : base_parameters(spec)) wanted[parameter.name] = parameter.shape;
   if (starts_score_head(spec)) wanted.erase(head_name(spec));
+  const auto shown = [&](const std::string& name) { return with_stored_ending(family_of(spec).stored_names, name); };
   std::vector<std::string> wrong, extra, missing;
   for (size_t i = 0; i < file.tensors().size(); ++i) {
     const TensorInfo& tensor = file.tensors()[i];
     const auto found = wanted.find(tensor.name);
     if (found == wanted.end()) {
-      const bool other_head = (spec.tie_word_embeddings || spec.score_head) && tensor.name == logits_head_name(spec);
+      const bool other_head = ((spec.tie_word_embeddings || spec.score_head) && tensor.name == logits_head_name(spec)) ||
+                              (spec.score_head && tensor.name == head_bias_name(spec));
       if (!other_head && !of_towers(spec, tensor.name) && !computed_anyway(spec, tensor.name) &&
           !of_both_stacks(spec, tensor.name) && !of_further_layer(spec, tensor.name) &&
           !of_quantiser(file, i))
@@ -89,14 +91,14 @@ void check_model_file(const ModelSpec& spec, const TensorFile& file, const std::
       continue;
     }
     if (tensor.shape != found->second)
-      wrong.push_back(path + ": tensor " + tensor.name + " has shape " +
+      wrong.push_back(path + ": tensor " + shown(tensor.name) + " has shape " +
                       format_shape(tensor.shape) + ", expected " + format_shape(found->second));
     wanted.erase(found);
   }
   if (const std::string tower = missing_tower(spec, file); !tower.empty())
     missing.push_back(path + ": no tensor of " + tower + ", which a " + spec.architecture + " has beside its language model");
   for (const auto& [name, shape] : wanted)
-    missing.push_back(path + ": tensor " + name + " " + format_shape(shape) + " is missing");
+    missing.push_back(path + ": tensor " + shown(name) + " " + format_shape(shape) + " is missing");
   std::vector<std::string> faults;
   add_some(wrong, faults);
   add_some(missing, faults);

@@ -63,6 +63,30 @@ std::vector<RateModel> all_models() {
                             {"sliding_window", 1024}}));
     models.push_back(model("Llama4ForCausalLM", s,
                            {{"intermediate_size", s.intermediate / 4}, {"intermediate_size_mlp", s.intermediate}, {"num_local_experts", 8}}));
+    models.push_back(model("Qwen3NextForCausalLM", s,
+                           {{"layer_types", {"linear_attention", "full_attention"}},
+                            {"linear_num_key_heads", s.heads},
+                            {"linear_num_value_heads", 2 * s.heads},
+                            {"linear_key_head_dim", s.head_dim},
+                            {"linear_value_head_dim", s.head_dim},
+                            {"num_experts", 8},
+                            {"num_experts_per_tok", 2},
+                            {"moe_intermediate_size", s.intermediate / 4},
+                            {"shared_expert_intermediate_size", s.intermediate / 4}}));
+    models.push_back(model("FalconH1ForCausalLM", s,
+                           {{"mamba_d_ssm", s.hidden},
+                            {"mamba_n_heads", s.heads},
+                            {"mamba_d_head", s.hidden / s.heads},
+                            {"mamba_d_state", s.head_dim},
+                            {"mamba_rms_norm", true},
+                            {"ssm_multipliers", {0.5, 0.5, 0.5, 0.5, 0.5}}}));
+    models.push_back(model("Gemma4ForCausalLM", s,
+                           {{"global_head_dim", s.head_dim},
+                            {"hidden_size_per_layer_input", 0},
+                            {"enable_moe_block", true},
+                            {"moe_intermediate_size", s.intermediate / 4},
+                            {"num_experts", 8},
+                            {"top_k_experts", 2}}));
     models.push_back(model("DeepseekV3ForCausalLM", s,
                            {{"head_dim", nullptr},
                             {"q_lora_rank", s.hidden / 4},

@@ -27,14 +27,24 @@ struct Counts {
 
 bool is_adapter(const Parameter& p) { return base_name(p) != p.name; }
 
-bool is_vocabulary_part(const Parameter& p) {
-  return p.layer < 0 && (p.role == Role::token_rows || p.role == Role::lora_a || p.role == Role::lora_b);
+// True for a factor of a linear layer, whose matrix is among the parameters.
+bool of_linear(const Parameter& factor, const std::vector<Parameter>& parameters) {
+  const std::string weight = factor.name.substr(0, factor.name.find(".lora_")) + ".weight";
+  return std::ranges::any_of(parameters, [&](const Parameter& p) {
+    return p.role == Role::linear && p.name == weight;
+  });
+}
+
+bool is_vocabulary_part(const Parameter& p, const std::vector<Parameter>& parameters) {
+  if (p.layer >= 0) return false;
+  if (p.role == Role::token_rows) return true;
+  return (p.role == Role::lora_a || p.role == Role::lora_b) && !of_linear(p, parameters);
 }
 
 // Returns the number of values of the vocabulary's matrix of which `p` is a trained part: its rows,
 // or its factor B; else 0.
 int64_t whole_matrix_of(const Parameter& p, const std::vector<Parameter>& parameters) {
-  return is_vocabulary_part(p) && p.role != Role::lora_a ? parameters.front().count() : 0;  // the embedding; a head is as large
+  return is_vocabulary_part(p, parameters) && p.role != Role::lora_a ? parameters.front().count() : 0;  // the embedding; a head is as large
 }
 
 Counts count(const std::vector<Parameter>& parameters, const ModelConfig& model, bool tied_head) {
@@ -44,7 +54,7 @@ Counts count(const std::vector<Parameter>& parameters, const ModelConfig& model,
       counts.adapted |= is_adapter(p);
       if (p.role == Role::lora_a || p.role == Role::lora_b) counts.factors += p.total();
       counts.whole += whole_matrix_of(p, parameters);
-      if (is_vocabulary_part(p)) counts.part = std::max(counts.part, p.count());
+      if (is_vocabulary_part(p, parameters)) counts.part = std::max(counts.part, p.count());
     } else if (p.replaced && !(tied_head && &p == &parameters.front())) {
       continue;  // the engine frees it; a tied embedding comes first, and the head reads it
     } else if (p.quantized) {

@@ -92,6 +92,8 @@ Rollouts plan_rollouts(const Batching& batching, const PlanInput& input, const P
                    "guessed tokens change nothing only if a token's logits do not depend on what is computed with it; with "
                    "ATen's products they do",
                    "remove it, or draw on a CPU with provider: fused");
+  if (rollout.lookup_tokens > 0 && plan.model.recurrent())
+    throw KeyError(ErrorKind::job, "rollout.lookup_tokens", "a wrong guess cannot be taken back from the states of this model's layers", "remove it");
   plan.settle("rollout.slots", rollout.slots, slots_of(plan, provider));
   plan.rollout.waves = (completions(rollout) + *rollout.slots - 1) / *rollout.slots;
   return plan;

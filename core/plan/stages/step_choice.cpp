@@ -10,7 +10,7 @@ namespace {
 bool fuses_head(const Compute& plan) {
   const Precision precision = *plan.job.train.precision;
   const bool by_token = objective_of(plan.job.objective.type()).coupling == Coupling::token;
-  return by_token && plan.provider == "fused" && plan.storage == precision &&
+  return by_token && plan.provider == "fused" && plan.storage == precision && !plan.model.head_bias &&
          (plan.device.cuda || head_without_logits(precision, instructions_of(plan.device.cpu)));
 }
 

@@ -9,6 +9,7 @@
 #include "core/lib/io/gguf.h"
 #include "core/lib/io/gguf_names.h"
 #include "core/model/families/wrapper.h"
+#include "core/run/export/gguf_metadata.h"
 #include "core/lib/io/gguf_tensors.h"
 #include "core/lib/io/json.h"
 #include "core/lib/io/safetensors.h"
@@ -39,6 +40,15 @@ std::vector<float> rows_by_scale(const std::vector<float>& file, int64_t rows, i
   return values;
 }
 
+// Returns A's columns in Hugging Face's order.
+std::vector<float> columns_in_order(const std::vector<float>& file, int64_t columns, const GgufRows& order) {
+  if (order.head_rows == 0) return file;
+  std::vector<float> values(file.size());
+  for (size_t row = 0; row < file.size(); row += static_cast<size_t>(columns))
+    for (int64_t i = 0; i < columns; ++i) values[row + static_cast<size_t>(i)] = file[row + static_cast<size_t>(order.file_row(i))];
+  return values;
+}
+
 }  // namespace
 
 void write_adapter_of_gguf(const std::string& path, const ModelSpec& spec, const std::string& folder) {
@@ -57,8 +67,9 @@ void write_adapter_of_gguf(const std::string& path, const ModelSpec& spec, const
     const int64_t rank = tensor.shape[a ? 0 : 1];
     std::vector<float> factor = values_of(gguf, tensor);
     if (b)
-      factor = rows_by_scale(factor, tensor.shape[0], rank,
-                             gguf_rows(*architecture, target.role, tensor.shape[0], spec.num_heads, spec.num_kv_heads), alpha);
+      factor = rows_by_scale(factor, tensor.shape[0], rank, gguf_rows(*architecture, target.role, tensor.shape[0], gguf_heads_of(spec)), alpha);
+    else
+      factor = columns_in_order(factor, tensor.shape[1], gguf_columns(*architecture, target.role, tensor.shape[1], gguf_heads_of(spec)));
     if (a) targets.push_back(module), ranks[module] = rank;
     const std::string name = peft_name(module + (a ? ".lora_A.weight" : ".lora_B.weight"));
     const std::vector<float>& kept = values[name] = std::move(factor);

@@ -35,6 +35,7 @@ void add_rope(const ModelSpec& spec, Keys& keys) {
   switch (rope.type) {
     case RopeType::standard:
     case RopeType::llama3:  // given by a tensor
+    case RopeType::proportional:
       return;
     case RopeType::linear:
       keys.text("rope.scaling.type", "linear");
@@ -88,7 +89,7 @@ double attention_scale_of(const ModelSpec& spec) {
 // True for architectures for which llama.cpp implements the window. For others no reader uses the
 // key.
 bool has_windows(std::string_view architecture) {
-  constexpr std::string_view kWith[] = {"gemma2", "gemma3", "phi3", "olmo2", "cohere2"};
+  constexpr std::string_view kWith[] = {"gemma2", "gemma3", "phi3", "olmo2", "cohere2", "exaone4"};
   return std::ranges::count(kWith, architecture) > 0;
 }
 
@@ -139,14 +140,23 @@ const GgufArchitecture& gguf_architecture_of(const ModelSpec& spec) {
   return *architecture;
 }
 
+GgufHeads gguf_heads_of(const ModelSpec& spec) {
+  return {spec.num_heads, spec.num_kv_heads, spec.delta_key_heads, spec.delta_value_heads, spec.delta_key_dim, spec.delta_value_dim};
+}
+
 // The architectures whose keys are all written here.
-constexpr std::array<std::string_view, 25> kWritten{"llama", "mistral3", "qwen2", "qwen2vl", "qwen3", "qwen3vl", "phi3", "gemma", "gemma2", "gemma3",
-                                                    "granite", "olmo2", "glm4", "command-r", "starcoder2", "smollm3", "stablelm",
-                                                     "gptneox", "falcon", "qwen2moe", "qwen3moe", "qwen3vlmoe", "chatglm", "cohere2", "gpt2"};
+constexpr std::array<std::string_view, 45> kWritten{
+    "llama", "mistral3", "qwen2", "qwen2vl", "qwen3", "qwen3vl", "phi3",
+    "gemma", "gemma2", "gemma3", "granite", "olmo2", "glm4", "command-r",
+    "starcoder2", "smollm3", "stablelm", "gptneox", "falcon", "qwen2moe",
+    "qwen3moe", "qwen3vlmoe", "chatglm", "cohere2", "gpt2", "phi2",
+    "seed_oss", "exaone4", "ernie4_5", "hunyuan-dense", "arcee", "olmo",
+    "nemotron", "bloom", "glm4moe", "olmoe", "ernie4_5-moe", "minimax-m2", "dots1",
+    "hunyuan-moe", "deepseek", "granitemoe", "qwen3next", "qwen35", "qwen35moe"};
 
 // Adds the scales that only some architectures have.
 void add_scales(const ModelSpec& spec, const std::string& architecture, Keys& keys) {
-  if (architecture == "granite") {
+  if (architecture == "granite" || architecture == "granitemoe") {
     keys.number("embedding_scale", spec.embedding_scale);
     keys.number("attention.scale", attention_scale_of(spec));
     keys.number("residual_scale", spec.residual_scale);
@@ -156,14 +166,52 @@ void add_scales(const ModelSpec& spec, const std::string& architecture, Keys& ke
   if (architecture == "command-r" || architecture == "cohere2") keys.number("logit_scale", spec.logit_scale);
 }
 
+// Adds the layers that have experts: from one on, every so many. Others are lost, as
+// lost_settings() finds.
+void add_layers_of_experts(const ModelSpec& spec, Keys& keys) {
+  std::vector<int64_t> sparse;
+  for (int64_t layer = 0; layer < spec.num_layers; ++layer)
+    if (!spec.dense(layer)) sparse.push_back(layer);
+  keys.integer("leading_dense_block_count", sparse.empty() ? spec.num_layers : sparse.front());
+  keys.integer("interleave_moe_layer_step", sparse.size() > 1 ? sparse[1] - sparse[0] : 1);
+}
+
 // Adds the keys of experts. Llama's experts are as wide as its MLP, so it has no key for their
 // width.
 void add_experts(const ModelSpec& spec, const std::string& architecture, Keys& keys) {
   if (spec.num_experts == 0) return;
+  const GgufExperts& stated = family_of(spec).gguf_experts;
   keys.integer("expert_count", spec.num_experts);
   keys.integer("expert_used_count", spec.experts_per_token);
-  if (architecture != "llama") keys.integer("expert_feed_forward_length", spec.expert_size);
-  if (spec.shared_expert_size > 0) keys.integer("expert_shared_feed_forward_length", spec.shared_expert_size);
+  if (stated.own_width && architecture != "llama")
+    keys.integer("expert_feed_forward_length", spec.expert_size);
+  if (stated.counted)
+    keys.integer("expert_shared_count", spec.shared_expert_size / spec.expert_size);
+  else if (spec.shared_expert_size > 0)
+    keys.integer("expert_shared_feed_forward_length", spec.shared_expert_size);
+  if (stated.gating != 1) keys.integer("expert_gating_func", stated.gating);
+  if (stated.leading)
+    keys.integer("leading_dense_block_count", static_cast<int64_t>(spec.dense_layers.size()));
+  if (architecture == "ernie4_5-moe") add_layers_of_experts(spec, keys);
+  if (!stated.weighted) return;
+  keys.number("expert_weights_scale", spec.expert_scale);
+  keys.flag("expert_weights_norm", spec.normalise_experts);
+  if (spec.expert_groups == 1) return;
+  keys.integer("expert_group_count", spec.expert_groups);
+  keys.integer("expert_group_used_count", spec.groups_per_token);
+}
+
+// Adds the sizes of layers with a delta rule. A file says by one number which layers attend.
+void add_delta_keys(const ModelSpec& spec, Keys& keys) {
+  if (spec.delta_layers.empty()) return;
+  keys.integer("ssm.conv_kernel", spec.conv_width);
+  keys.integer("ssm.state_size", spec.delta_key_dim);
+  keys.integer("ssm.group_count", spec.delta_key_heads);
+  keys.integer("ssm.time_step_rank", spec.delta_value_heads);
+  keys.integer("ssm.inner_size", spec.delta_value_heads * spec.delta_value_dim);
+  int64_t period = 1;
+  while (period <= spec.num_layers && spec.delta(period - 1)) ++period;
+  keys.integer("full_attention_interval", period);
 }
 
 void add_model_keys(const ModelSpec& spec, GgufMetadata& metadata) {
@@ -183,6 +231,7 @@ void add_model_keys(const ModelSpec& spec, GgufMetadata& metadata) {
   keys.integer("attention.key_length", spec.head_dim);
   keys.integer("attention.value_length", spec.head_dim);
   keys.number(spec.layer_norm ? "attention.layer_norm_epsilon" : "attention.layer_norm_rms_epsilon", spec.rms_norm_eps);
+  if (spec.qkv_clip > 0) keys.number("attention.clamp_kqv", spec.qkv_clip);
   if (architecture == "falcon") keys.text("tensor_data_layout", "jploski");
   if (architecture == "stablelm" || architecture == "gptneox") keys.flag("use_parallel_residual", spec.parallel_residual);
   add_scales(spec, architecture, keys);
@@ -192,7 +241,8 @@ void add_model_keys(const ModelSpec& spec, GgufMetadata& metadata) {
   if (spec.sliding_window > 0 && has_windows(architecture))
     keys.integer("attention.sliding_window", spec.sliding_window);
   if (spec.window_rope_theta > 0 && architecture != "olmo2") keys.number("rope.freq_base_swa", spec.window_rope_theta);
-  if (!spec.learned_positions) add_rope(spec, keys);
+  if (spec.rotary_dim() > 0 && !spec.learned_positions) add_rope(spec, keys);
+  add_delta_keys(spec, keys);
   add_positions(spec, keys);
 }
 

@@ -19,6 +19,8 @@ const GgufArchitecture& gguf_architecture_of(const ModelSpec& spec);
 // Adds {architecture}.*: sizes, rotary embedding, norms, caps. Throws Error(job) for a rotary
 // scaling that GGUF has no keys for.
 void add_model_keys(const ModelSpec& spec, GgufMetadata& metadata);
+// Returns the model's numbers of heads, by which a file's rows are ordered.
+GgufHeads gguf_heads_of(const ModelSpec& spec);
 // Returns the tensors that represent the rotary scaling of llama3 and longrope; empty for any
 // other.
 GgufRopeFactors rope_factors_of(const ModelSpec& spec);

@@ -1,6 +1,7 @@
 #include "core/run/export/gguf_model.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <iterator>
 #include <map>
@@ -26,11 +27,15 @@ namespace {
 struct Entry {
   TensorInfo info;
   std::vector<size_t> sources;  // in MergedModel::tensors(): one, or each expert's
-  GgufRows rows;
+  GgufRows rows, in_rows;  // the order of rows, and of columns
   bool plus_one = false;
+  bool rates = false;  // −e^x of each value
+  // Rows [first_row, first_row + rows of the entry) of a source with so many; 0: all of it.
+  int64_t first_row = 0, source_rows = 0;
   // The columns [first, first + rows of the entry) of each joined expert, out of so many; they are
   // rows here. 0 columns: the tensor as it is.
   int64_t first_column = 0, columns = 0;
+  int64_t half = -1;  // of each matrix of its source: 0 the upper, 1 the lower; −1: the whole
 };
 
 std::string require_name(const GgufArchitecture& architecture, const ModelSpec& spec, const std::string& tensor) {
@@ -40,9 +45,6 @@ std::string require_name(const GgufArchitecture& architecture, const ModelSpec& 
   return name;
 }
 
-GgufRows rows_in_file(const GgufArchitecture& architecture, GgufRole role, const std::vector<int64_t>& shape, const ModelSpec& spec) {
-  return gguf_rows(architecture, role, shape.front(), spec.num_heads, spec.num_kv_heads);
-}
 
 // Checks that llama.cpp's loader asks for the shapes, the biases and the head that the model has,
 // and for no others.
@@ -57,6 +59,9 @@ void require_loadable(const GgufArchitecture& architecture, const ModelSpec& spe
   if (const int64_t width = spec.num_heads * spec.head_dim; architecture.square_attention && width != spec.hidden_size)
     refuse("expects attention's heads to be as wide as the model, and here they are " + std::to_string(width) + " of " +
            std::to_string(spec.hidden_size));
+  if (architecture.equal_heads && spec.num_kv_heads != spec.num_heads)
+    refuse("expects as many heads of keys and values as of queries, and here they are " +
+           std::to_string(spec.num_kv_heads) + " of " + std::to_string(spec.num_heads));
   const GgufRopeFactors factors = rope_factors_of(spec);
   if ((!factors.always.empty() && !architecture.rope_freqs) || (!factors.up_to.empty() && !architecture.rope_factors))
     refuse(std::string("has no tensor for the rotary scaling ") + name_of(spec.rope.type) + " of this model");
@@ -68,8 +73,15 @@ Entry entry_of(const GgufArchitecture& architecture, std::string name, const Mod
                size_t source) {
   Entry entry{{std::move(name), shape, DType::f32}, {source}};
   const GgufRole role = hugging_face_name(architecture, entry.info.name).role;
-  entry.rows = rows_in_file(architecture, role, entry.info.shape, spec);
-  entry.plus_one = architecture.norms_plus_one && role == GgufRole::norm;
+  entry.rows = gguf_rows(architecture, role, shape.front(), gguf_heads_of(spec));
+  entry.in_rows = gguf_columns(architecture, role, shape.back(), gguf_heads_of(spec));
+  entry.rates = role == GgufRole::delta_rates;
+  if (role == GgufRole::delta_filter) entry.info.shape = {shape.front(), shape.back()};
+  entry.plus_one = architecture.norms_plus_one && role == GgufRole::norm && ends_with(entry.info.name, ".weight");
+  if (role == GgufRole::gate_half || role == GgufRole::up_half) {
+    entry.half = role == GgufRole::up_half;
+    entry.info.shape[shape.size() - 2] /= 2;
+  }
   if (role == GgufRole::row) entry.info.shape.erase(entry.info.shape.begin());
   if (role == GgufRole::experts) {
     entry.sources.assign(static_cast<size_t>(spec.num_experts), source);
@@ -96,6 +108,22 @@ std::vector<Entry> entries_of_joined(const GgufArchitecture& architecture, const
   }
   return entries;
 }
+// Returns "blk.0.ffn_up_exps.weight" for "blk.0.ffn_gate_exps.weight".
+std::string name_of_up(std::string gate) { return gate.replace(gate.find("_gate_"), 6, "_up_"); }
+
+// Returns the two tensors that a file makes of what a delta rule's layer projects; empty for any
+// other tensor.
+std::vector<Entry> entries_of_projection(const GgufArchitecture& architecture, const ModelSpec& spec, const std::string& name,
+                                         const std::vector<int64_t>& shape, size_t source) {
+  if (architecture.layer != GgufArchitecture::Layer::qwen3_next || !ends_with(name, ".in_proj_qkvz.weight")) return {};
+  const Entry whole = entry_of(architecture, require_name(architecture, spec, name), spec, shape, source);
+  Entry mixed = whole, gate = whole;
+  mixed.source_rows = gate.source_rows = shape[0];
+  mixed.info.shape[0] = gate.first_row = spec.conv_channels();
+  gate.info.shape[0] = shape[0] - spec.conv_channels();
+  gate.info.name.replace(gate.info.name.find("attn_qkv"), std::string_view("attn_qkv").size(), "attn_gate");
+  return {mixed, gate};
+}
 
 // `Tensor` has the name and shape of a model's tensor: TensorInfo or Parameter.
 template <typename Tensor>
@@ -108,9 +136,12 @@ std::vector<Entry> entries_of(const ModelSpec& spec, const std::vector<Tensor>& 
   std::vector<Entry> entries;
   for (size_t i = 0; i < tensors.size(); ++i) {
     std::vector<Entry> joined = entries_of_joined(architecture, spec, tensors[i].name, tensors[i].shape, i);
+    if (joined.empty()) joined = entries_of_projection(architecture, spec, tensors[i].name, tensors[i].shape, i);
     std::move(joined.begin(), joined.end(), std::back_inserter(entries));
     if (!joined.empty()) continue;
     named.emplace_back(require_name(architecture, spec, tensors[i].name), i);
+    if (hugging_face_name(architecture, named.back().first).role == GgufRole::gate_half)
+      named.emplace_back(name_of_up(named.back().first), i);
     if (twice && named.back().first == "token_embd.weight") named.emplace_back("output.weight", i);
   }
   std::map<std::string, size_t> places;
@@ -143,20 +174,58 @@ void turn_experts(std::span<const float> values, const Entry& entry, std::vector
         out.push_back(values[static_cast<size_t>(expert * whole + row * entry.columns + entry.first_column + column)]);
 }
 
+// Takes the rows of one half of each matrix out of `values`, which begin at row `first` of all
+// matrices' rows.
+void take_half(const Entry& entry, int64_t first, std::span<const float> values,
+               std::vector<float>& out) {
+  const int64_t columns = entry.info.shape.back(),
+                rows = entry.info.shape[entry.info.shape.size() - 2];
+  out.clear();
+  for (int64_t row = 0; row < static_cast<int64_t>(values.size()) / columns; ++row)
+    if ((first + row) / rows % 2 == entry.half)
+      out.insert(out.end(), values.begin() + row * columns, values.begin() + (row + 1) * columns);
+}
+
+// Reorders the values of each row.
+void reorder_columns(std::span<const float> values, int64_t columns, const GgufRows& order, std::vector<float>& out) {
+  out.resize(values.size());
+  for (size_t row = 0; row < values.size(); row += static_cast<size_t>(columns))
+    for (int64_t i = 0; i < columns; ++i) out[row + static_cast<size_t>(order.file_row(i))] = values[row + static_cast<size_t>(i)];
+}
+
 void write_tensor(const MergedModel& model, const Entry& entry, const PieceSink& sink) {
   std::vector<float> changed;
   std::vector<char> bytes;
   const int64_t columns = entry.info.shape.size() == 1 ? 1 : entry.info.shape.back();
   // Rows that change places among themselves are read together.
-  const int64_t together = entry.rows.groups > 0 ? entry.info.rows() : std::max<int64_t>(1, entry.rows.head_rows);
-  const auto write_rows = [&](int64_t, std::span<const float> values) {
+  const int64_t all_rows = std::max(entry.source_rows, entry.info.rows());
+  const int64_t together = entry.rows.groups > 0 ? all_rows : std::max<int64_t>(1, entry.rows.head_rows);
+  // A tensor of all experts has a row for each, in which are those of its matrix.
+  const int64_t unit =
+      entry.info.shape.size() == 3 && entry.half >= 0 ? 2 * entry.info.shape[1] : 1;
+  const auto write_rows = [&](int64_t first, std::span<const float> values) {
     std::span<const float> rows = values;
     if (entry.columns > 0) {
       turn_experts(values, entry, changed);
       rows = changed;
     }
+    if (entry.half >= 0) {
+      take_half(entry, first * unit, values, changed);
+      rows = changed;
+    }
     if (entry.rows.head_rows > 0) {
       reorder(values, static_cast<int64_t>(values.size()) / columns, entry.rows, changed);
+      rows = changed;
+    }
+    if (entry.source_rows > 0) rows = rows.subspan(static_cast<size_t>(entry.first_row * columns), static_cast<size_t>(entry.info.count()));
+    if (entry.in_rows.head_rows > 0) {
+      reorder_columns(values, columns, entry.in_rows, changed);
+      rows = changed;
+    }
+    if (entry.rates) {
+      std::vector<float> rates(rows.begin(), rows.end());
+      for (float& value : rates) value = -std::exp(value);
+      changed.swap(rates);
       rows = changed;
     }
     if (entry.plus_one) {
@@ -338,13 +407,20 @@ void write_gguf_lora(const AdapterFile& adapter, const ModelSpec& spec, DType dt
     const double alpha = adapter.config.alpha;
     const auto factor = static_cast<float>(alpha != 0 ? site.scale * static_cast<double>(site.rank) / alpha : 0);
     for (float& value : b) value *= factor;
-    const GgufRows order = rows_in_file(architecture, hugging_face_name(architecture, target).role, {site.out_features}, spec);
-    if (order.head_rows > 0) {
-      std::vector<float> reordered;
+    const GgufRole role = hugging_face_name(architecture, target).role;
+    if (role == GgufRole::delta_joined)
+      throw Error(ErrorKind::environment, adapter.folder + ": adapts " + site.module + ", which is two matrices in llama.cpp")
+          .hint("export the merged model: --gguf");
+    std::vector<float> a = whole(site.module + ".lora_A.weight"), reordered;
+    if (const GgufRows order = gguf_rows(architecture, role, site.out_features, gguf_heads_of(spec)); order.head_rows > 0) {
       reorder(b, site.out_features, order, reordered);
-      b = std::move(reordered);
+      b.swap(reordered);
     }
-    add(target + ".lora_a", {site.rank, site.in_features}, whole(site.module + ".lora_A.weight"));
+    if (const GgufRows order = gguf_columns(architecture, role, site.in_features, gguf_heads_of(spec)); order.head_rows > 0) {
+      reorder_columns(a, site.in_features, order, reordered);
+      a.swap(reordered);
+    }
+    add(target + ".lora_a", {site.rank, site.in_features}, std::move(a));
     add(target + ".lora_b", {site.out_features, site.rank}, std::move(b));
   }
   write_gguf(path, metadata, tensors, [&](const TensorInfo& tensor, const PieceSink& sink) {

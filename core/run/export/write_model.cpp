@@ -29,15 +29,17 @@ std::set<std::string> transposed_names(const ModelSpec& spec) {
   return names;
 }
 
-// Passes a matrix of `model` transposed, which is its form in the file.
+// Passes a matrix of `model`, or each expert's, transposed, which is its form in the file.
 using TakeValues = std::function<void(std::span<const float> values)>;
 void read_transposed(const MergedModel& model, size_t index, const TakeValues& take) {
-  const std::vector<int64_t>& shape = model.tensors()[index].shape;  // [out, in]
-  std::vector<float> turned(static_cast<size_t>(shape[0] * shape[1]));
+  const TensorInfo& tensor = model.tensors()[index];
+  const int64_t rows = tensor.shape[tensor.shape.size() - 2], columns = tensor.shape.back(), size = rows * columns;
+  const int64_t row = tensor.count() / tensor.rows();  // elements of a row as read() counts them
+  std::vector<float> turned(static_cast<size_t>(tensor.count()));
   model.read(index, 1, [&](int64_t first, std::span<const float> values) {
     for (size_t i = 0; i < values.size(); ++i) {
-      const int64_t at = first * shape[1] + static_cast<int64_t>(i);
-      turned[static_cast<size_t>(at % shape[1] * shape[0] + at / shape[1])] = values[i];
+      const int64_t at = first * row + static_cast<int64_t>(i), inside = at % size;
+      turned[static_cast<size_t>(at - inside + inside % columns * rows + inside / columns)] = values[i];
     }
   });
   take(turned);
@@ -54,7 +56,7 @@ std::vector<Shard> shards_of(const MergedModel& model, const KeptTensors& kept,
   };
   for (const KeptTensors::Tensor& tensor : kept.tensors()) add(tensor.info);
   for (TensorInfo tensor : model.tensors()) {
-    if (transposed.count(tensor.name)) std::swap(tensor.shape[0], tensor.shape[1]);
+    if (transposed.count(tensor.name)) std::swap(tensor.shape.back(), tensor.shape[tensor.shape.size() - 2]);
     add({kept.stored_name(tensor.name), tensor.shape, options.dtype});
   }
   return shards;

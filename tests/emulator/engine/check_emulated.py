@@ -171,6 +171,10 @@ CASES = {
     "deepseek-v2 full": ("deepseek-v2-groups", "fp32", FULL),
     "deepseek-v3": ("deepseek-v3", "fp32", with_adapter(dropout=0.1)),
     "deepseek-v3 full": ("deepseek-v3-halves", "fp32", FULL),
+    "granitemoe": ("granitemoe", "fp32", with_adapter(
+        target_modules=["q_proj"], target_parameters=["block_sparse_moe.experts.gate_up_proj", "block_sparse_moe.experts.down_proj"])),
+    "granitemoe full": ("granitemoe-shared", "fp32", FULL),
+    "ernie full": ("ernie-moe", "fp32", FULL),
     "lora bf16": ("base", "bf16", LORA),
     "lora bf16 dropout": ("base", "bf16", with_adapter(dropout=0.2)),
     "dora bf16": ("base", "bf16", with_adapter(use_dora=True)),

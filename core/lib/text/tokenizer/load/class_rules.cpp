@@ -21,10 +21,12 @@ struct OfModel {
 };
 constexpr OfModel kOfModels[] = {
     {"bart", "RobertaTokenizer"},       {"cohere", "CohereTokenizer"},   {"cohere2", "CohereTokenizer"},
-    {"deepseek_v2", kFile, true},       {"deepseek_v3", kFile, true},    {"gemma", "GemmaTokenizer"},
+    {"deepseek_v2", kFile, true},       {"deepseek_v3", kFile, true},    {"ernie4_5", kFile, true},
+    {"gemma", "GemmaTokenizer"},
     {"gemma2", "GemmaTokenizer"},       {"gemma3", "GemmaTokenizer"},    {"gemma3_text", "GemmaTokenizer"},
     {"glm", kFile},                     {"glm4", kFile},                 {"gpt2", "GPT2Tokenizer"},
     {"gpt_neox", "GPTNeoXTokenizer"},   {"granite", kFile},              {"granitemoe", kFile},
+    {"granitemoehybrid", kFile},        {"gptj", "GPT2Tokenizer"},       {"opt", "GPT2Tokenizer"},
     {"mistral", kFile},                 {"mistral3", kFile},             {"ministral", kFile},
     {"mixtral", kFile},                 {"nemotron", kFile, true},       {"olmo", "GPTNeoXTokenizer"},
     {"olmo2", kFile},                   {"olmo3", kFile},                {"phi", "GPT2Tokenizer"},
