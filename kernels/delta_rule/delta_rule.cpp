@@ -46,12 +46,13 @@ struct Operands {
 at::Tensor chunk(const Operands& of, int64_t first, int64_t count, at::Tensor& state) {
   const auto part = [&](const at::Tensor& x) { return x.narrow(1, first, count); };
   const at::Tensor q = part(of.q), k = part(of.k), beta = part(of.beta).unsqueeze(2),
-                   sum = part(of.g).cumsum(1);
-  const at::Tensor since = sum.exp().unsqueeze(2),
-                   left = (sum.narrow(1, count - 1, 1) - sum).exp().unsqueeze(2);
+                   sum = part(of.g).to(at::kDouble).cumsum(1);  // may be thousands; its differences count
+  const auto powers = [&](const at::Tensor& x) { return x.exp().to(of.v.scalar_type()); };
+  const at::Tensor since = powers(sum).unsqueeze(2),
+                   left = powers(sum.narrow(1, count - 1, 1) - sum).unsqueeze(2);
   const at::Tensor later = at::ones({count, count}, sum.options().dtype(at::kBool)).triu(1);
   const at::Tensor decay =
-      (sum.unsqueeze(2) - sum.unsqueeze(1)).masked_fill(later, -HUGE_VAL).exp();
+      powers((sum.unsqueeze(2) - sum.unsqueeze(1)).masked_fill(later, -HUGE_VAL));
   at::Tensor x;
   if (erases(of.skip)) {
     const at::Tensor system = at::matmul(k * beta, k.transpose(1, 2)) * decay;

@@ -139,7 +139,7 @@ int64_t delta_bytes(const Op& op, const StepSizes& sizes, int64_t longest) {
   const int64_t tokens = back ? sizes.tokens : std::min(sizes.tokens, longest), at_once = back ? sizes.tokens : std::min(longest, kDeltaChunk),
                 chunks = back ? delta_chunks(sizes.tokens) + sizes.tokens / 8 : 2;
   const int64_t operands = tokens * a.heads * (4 * a.key_dim + 2 * a.value_dim + 4), results = 3 * sizes.tokens * a.heads * a.value_dim,
-                chunk = at_once * a.heads * (6 * kDeltaChunk + 6 * a.key_dim + 8 * a.value_dim), states = chunks * 3 * a.heads * a.key_dim * a.value_dim;
+                chunk = at_once * a.heads * (12 * kDeltaChunk + 6 * a.key_dim + 8 * a.value_dim), states = chunks * 3 * a.heads * a.key_dim * a.value_dim;
   return kSmallBytes + 4 * ((back ? 2 : 1) * (operands + chunk) + results + states);
 }
 
