@@ -8,7 +8,12 @@
 namespace forge {
 namespace {
 
-// Returns, for each op of the forward list, true if it adds to the stream and nothing else made so
+// True for an op whose result may be the stream: a sum, or the stream times a layer's own number.
+bool makes_stream(const Op& op) {
+  return op.kind == &ops::add || (op.kind == &ops::scale && !op.modules.empty());
+}
+
+// Returns, for each op of the forward list, true if it makes the stream and nothing else made so
 // far is read after it, so that the list can be cut there. What an encoder made is excepted, since
 // a decoder reads it in every layer. Parallel branches end in one such addition.
 std::vector<bool> stream_cuts(const Graph& forward) {
@@ -27,10 +32,16 @@ std::vector<bool> stream_cuts(const Graph& forward) {
         if (last[static_cast<size_t>(value)] > i) group(value).insert(value);
     for (ValueId in : op.in)
       if (last[static_cast<size_t>(in)] == i) group(in).erase(in);
-    const std::set<ValueId> stream = op.kind == &ops::add ? std::set<ValueId>{op.out[0]} : std::set<ValueId>{};
-    cuts.push_back(op.kind == &ops::add && group(op.out[0]) == stream);
+    const bool stream = makes_stream(op);
+    cuts.push_back(stream && group(op.out[0]) == std::set<ValueId>{op.out[0]});
   }
   return cuts;
+}
+
+// True for an op that embeds a stack's tokens, not for a table of the layers' own inputs, which has
+// another width.
+bool begins_stack(const Graph& list, const Op& op) {
+  return op.kind == &ops::embed && list.value(op.out[0]).width == list.value(list.ops[0].out[0]).width;
 }
 
 bool embeds(const Op& op) { return op.kind == &ops::embed || op.kind == &ops::add || op.kind == &ops::scale; }
@@ -51,10 +62,10 @@ std::vector<Segment> segments_of(const Graph& list, const Recomputed& again) {
   const std::vector<bool> cuts = stream_cuts(list);
   std::vector<Segment> segments;
   for (size_t i = 0; list.ops[i].kind != &ops::gather; ++i) {
-    if (list.ops[i].kind == &ops::embed) {
+    if (begins_stack(list, list.ops[i])) {
       if (!segments.empty()) segments.back().end = i, segments.back().output = list.ops[i - 1].out[0];
       const size_t first = i;
-      while (embeds(list.ops[i])) ++i;
+      while (embeds(list.ops[i]) && (list.ops[i].kind != &ops::embed || begins_stack(list, list.ops[i]))) ++i;
       segments.push_back({.begin = i, .stem = i - first, .input = list.ops[i - 1].out[0]});
     } else if (segments.back().end > 0) {
       segments.push_back({.begin = i, .input = segments.back().output});
