@@ -54,7 +54,7 @@ struct Loaded {
   static ModelSpec spec_of(const std::string& variant, bool tied = false) {
     ModelSpec spec = variant.empty() ? read_model_spec(kModel) : model_spec_from_config(variant_config(variant), variant);
     if (variant.empty()) spec.tie_word_embeddings = tied;
-    spec.initializer_range = 0.3;
+    spec.initializer_range = variant.empty() ? 0.3 : 0.1;
     return spec;
   }
   std::unique_ptr<Decoder> decoder(const std::string& provider) const {
@@ -470,7 +470,7 @@ TEST_CASE("a chat with states goes on from what is kept where its prompt does, a
     INFO("turn " << turn);
     if (turn == 3) prompt.resize(10);  // an earlier position
     const bool goes_on = turn > 0 && std::equal(kept.ids.begin(), kept.ids.end(), prompt.begin(), prompt.begin() + static_cast<std::ptrdiff_t>(std::min(kept.ids.size(), prompt.size())));
-    CHECK(goes_on == (turn != 0));
+    CHECK(goes_on == (turn != 0 && turn != 3));
     const auto held = kept.ids.size();
     std::vector<int32_t> text;
     const std::vector<int32_t> wanted = answers(*loaded.decoder(provider), {prompt}, config)[0].ids;

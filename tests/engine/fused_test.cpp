@@ -188,7 +188,7 @@ Step step(const Setting& setting, c10::ScalarType type, const std::string& provi
   c10::NoGradGuard no_grad;
   // Drawn decays sum to thousands in a chunk, whose differences autograd's fp32 does not hold.
   for (const Parameter& parameter : run_parameters(spec, {}, Quantization::none))
-    if (ends_with(parameter.name, ".A_log")) find_weight(model, base_name(parameter))->fill_(-1);
+    if (ends_with(parameter.name, ".A_log")) find_weight(model, base_name(parameter))->fill_(-3);
   if (stream.rounded)
     for (const Parameter& parameter : run_parameters(spec, {}, Quantization::none))
       if (at::Tensor* weight = find_weight(model, base_name(parameter))) weight->copy_(weight->to(at::kHalf));
