@@ -238,7 +238,7 @@ CASES = [
     *family_cases("granite4-mamba", cuts=True),
     *family_cases("granite4-mamba-groups"),
     *family_cases("falcon-h1", cuts=True),
-    *family_cases("falcon-h1-normed"),
+    *family_cases("falcon-h1-normed", stride=1, seed=11),
     *family_cases("nemotron-h", cuts=True),
     *family_cases("nemotron-h-bias"),
     *family_cases("nemotron-3", cuts=True),

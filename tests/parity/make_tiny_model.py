@@ -956,7 +956,7 @@ SEEDS |= {name: seed for seed, name in enumerate(
      "deepseek-moe", "deepseek-moe-tied", "flex-olmo", "flex-olmo-balanced", "deepseek-v32", "glm-5", "deepseek-v32-tied", "glm-5-pattern"], start=400)}
 # With the seeds of their places a layer leaves an expert almost without tokens, whose change is
 # then that of rounding.
-SEEDS |= {"glm4-moe-groups": 430, "dots1-window": 446, "deepseek-v32": 438}
+SEEDS |= {"glm4-moe-groups": 430, "dots1-window": 446, "deepseek-v32": 438, "glm4-lite-groups": 545}
 
 
 # Settings that a config.json states as null: if they are missing they have another value.
