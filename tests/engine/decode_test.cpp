@@ -54,6 +54,7 @@ struct Loaded {
   static ModelSpec spec_of(const std::string& variant, bool tied = false) {
     ModelSpec spec = variant.empty() ? read_model_spec(kModel) : model_spec_from_config(variant_config(variant), variant);
     if (variant.empty()) spec.tie_word_embeddings = tied;
+    // Layers with states magnify rounding between providers where drawn weights are larger.
     spec.initializer_range = variant.empty() ? 0.3 : 0.1;
     return spec;
   }
