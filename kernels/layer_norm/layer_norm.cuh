@@ -17,64 +17,62 @@ struct LayerNormForwardArgs {
   Global<T> y;
   Global<float> statistics;
   int64_t rows, width, x_stride, y_stride;
-  float weight_offset, eps;
+  float weight_offset, eps;  // weight_offset: 1 where there is no weight
 };
 
-// Returns the factors of N neighbours.
+// Returns N neighbours of a weight or a bias, zeros of none.
 template <int N, class T>
-__device__ __forceinline__ Vector<float, N> norm_factors(Global<const T> weight, int64_t i, float offset) {
+__device__ __forceinline__ Vector<T, N> load_or_zero(Global<const T> numbers, int i) {
   Vector<T, N> own{};
-  if (weight != nullptr) own = load_vector<N>(weight + i);
-  Vector<float, N> factors{};
-#pragma unroll
-  for (int k = 0; k < N; ++k) factors[k] = weight != nullptr ? widen(own[k]) + offset : 1.0f;
-  return factors;
+  if (numbers != nullptr) own = load_vector<N>(numbers + i);
+  return own;
 }
 
 // Calls visit(i, held vector) for the vectors that a thread holds, then visit(i, vector read again)
 // for the rest of its part of the row.
 template <int N, class T, class Held, class Visit>
-__device__ __forceinline__ void visit_row(Global<const T> row, int64_t width, Held& held, Visit visit) {
-  const int64_t step = int64_t(blockDim.x) * N, first = int64_t(threadIdx.x) * N;
+__device__ __forceinline__ void visit_row(Global<const T> row, int width, Held& held, Visit visit) {
+  const int step = int(blockDim.x) * N, first = int(threadIdx.x) * N;
 #pragma unroll
   for (int j = 0; j < kLayerNormHeld; ++j) {
-    const int64_t i = first + j * step;
+    const int i = first + j * step;
     if (i >= width) break;
     visit(i, held[j]);
   }
-  for (int64_t i = first + kLayerNormHeld * step; i < width; i += step) {
+#pragma unroll 1  // few rows are that long, so their code is kept small
+  for (int i = first + kLayerNormHeld * step; i < width; i += step) {
     const Vector<T, N> value = load_vector<N>(row + i);
     visit(i, value);
   }
 }
 
 template <int N, class T>
-__device__ __forceinline__ void hold_row(Global<const T> row, int64_t width, Vector<T, N>* held) {
-  const int64_t step = int64_t(blockDim.x) * N, first = int64_t(threadIdx.x) * N;
+__device__ __forceinline__ void hold_row(Global<const T> row, int width, Vector<T, N>* held) {
+  const int step = int(blockDim.x) * N, first = int(threadIdx.x) * N;
 #pragma unroll
   for (int j = 0; j < kLayerNormHeld; ++j) {
-    const int64_t i = first + j * step;
+    const int i = first + j * step;
     if (i >= width) break;
     held[j] = load_vector<N>(row + i);
   }
 }
 
 template <class T, class S, int N>
-__global__ void __launch_bounds__(kLayerNormThreads) layer_norm_forward_kernel(LayerNormForwardArgs<T, S> a) {
+__global__ void __launch_bounds__(kLayerNormThreads, 1) layer_norm_forward_kernel(LayerNormForwardArgs<T, S> a) {
   FORGE_SHARED(float, scratch, kWarp);
   const int64_t row = blockIdx.x;
   const Global<const S> x = a.x + row * a.x_stride;
   const Global<T> y = a.y + row * a.y_stride;
   const auto width = static_cast<float>(a.width);
   Vector<S, N> held[kLayerNormHeld];
-  hold_row<N>(x, a.width, held);
+  hold_row<N>(x, int(a.width), held);
   float sum = 0, squares = 0;
-  visit_row<N>(x, a.width, held, [&](int64_t, const Vector<S, N>& value) {
+  visit_row<N>(x, int(a.width), held, [&](int, const Vector<S, N>& value) {
 #pragma unroll
     for (int k = 0; k < N; ++k) sum += widen(value[k]);
   });
   const float mean = reduce_block(sum, 0.0f, Sum(), scratch) / width;
-  visit_row<N>(x, a.width, held, [&](int64_t, const Vector<S, N>& value) {
+  visit_row<N>(x, int(a.width), held, [&](int, const Vector<S, N>& value) {
 #pragma unroll
     for (int k = 0; k < N; ++k) squares += (widen(value[k]) - mean) * (widen(value[k]) - mean);
   });
@@ -84,13 +82,12 @@ __global__ void __launch_bounds__(kLayerNormThreads) layer_norm_forward_kernel(L
     a.statistics[2 * row + 1] = inverse;
   }
   // A thread reads again only vectors that it has not stored yet, so y may overwrite x.
-  visit_row<N>(x, a.width, held, [&](int64_t i, const Vector<S, N>& value) {
-    const Vector<float, N> factors = norm_factors<N>(a.weight, i, a.weight_offset);
-    Vector<T, N> bias{}, out;
-    if (a.bias != nullptr) bias = load_vector<N>(a.bias + i);
+  visit_row<N>(x, int(a.width), held, [&](int i, const Vector<S, N>& value) {
+    const Vector<T, N> weight = load_or_zero<N>(a.weight, i), bias = load_or_zero<N>(a.bias, i);
+    Vector<T, N> out;
 #pragma unroll
     for (int k = 0; k < N; ++k)
-      out[k] = narrow<T>((widen(value[k]) - mean) * inverse * factors[k] + widen(bias[k]));
+      out[k] = narrow<T>((widen(value[k]) - mean) * inverse * (widen(weight[k]) + a.weight_offset) + widen(bias[k]));
     store_vector<N>(y + i, out);
   });
 }
@@ -104,11 +101,11 @@ struct LayerNormBackwardArgs {
   Global<S> d_x;
   int64_t rows, width, d_y_stride, x_stride, d_x_stride;
   int accumulate;
-  float weight_offset;
+  float weight_offset;  // 1 where there is no weight
 };
 
 template <class T, class S, int N>
-__global__ void __launch_bounds__(kLayerNormThreads) layer_norm_backward_kernel(LayerNormBackwardArgs<T, S> a) {
+__global__ void __launch_bounds__(kLayerNormThreads, 1) layer_norm_backward_kernel(LayerNormBackwardArgs<T, S> a) {
   FORGE_SHARED(float, scratch, kWarp);
   const int64_t row = blockIdx.x;
   const Global<const S> x = a.x + row * a.x_stride;
@@ -116,14 +113,14 @@ __global__ void __launch_bounds__(kLayerNormThreads) layer_norm_backward_kernel(
   const Global<S> d_x = a.d_x + row * a.d_x_stride;
   const float mean = a.statistics[2 * row], inverse = a.statistics[2 * row + 1];
   Vector<S, N> held[kLayerNormHeld];
-  hold_row<N>(x, a.width, held);
+  hold_row<N>(x, int(a.width), held);
   float sum = 0, product = 0;
-  visit_row<N>(x, a.width, held, [&](int64_t i, const Vector<S, N>& value) {
+  visit_row<N>(x, int(a.width), held, [&](int i, const Vector<S, N>& value) {
     const Vector<T, N> d = load_vector<N>(d_y + i);
-    const Vector<float, N> factors = norm_factors<N>(a.weight, i, a.weight_offset);
+    const Vector<T, N> weight = load_or_zero<N>(a.weight, i);
 #pragma unroll
     for (int k = 0; k < N; ++k) {
-      const float g = widen(d[k]) * factors[k];
+      const float g = widen(d[k]) * (widen(weight[k]) + a.weight_offset);
       sum += g;
       product += g * ((widen(value[k]) - mean) * inverse);
     }
@@ -131,15 +128,15 @@ __global__ void __launch_bounds__(kLayerNormThreads) layer_norm_backward_kernel(
   const auto width = static_cast<float>(a.width);
   const float mean_g = reduce_block(sum, 0.0f, Sum(), scratch) / width;
   const float mean_gn = reduce_block(product, 0.0f, Sum(), scratch) / width;
-  visit_row<N>(x, a.width, held, [&](int64_t i, const Vector<S, N>& value) {
+  visit_row<N>(x, int(a.width), held, [&](int i, const Vector<S, N>& value) {
     const Vector<T, N> d = load_vector<N>(d_y + i);
-    const Vector<float, N> factors = norm_factors<N>(a.weight, i, a.weight_offset);
+    const Vector<T, N> weight = load_or_zero<N>(a.weight, i);
     Vector<S, N> out{};
     if (a.accumulate) out = load_vector<N>(d_x + i);
 #pragma unroll
     for (int k = 0; k < N; ++k) {
       const float normed = (widen(value[k]) - mean) * inverse;
-      const float gradient = (widen(d[k]) * factors[k] - mean_g - normed * mean_gn) * inverse;
+      const float gradient = (widen(d[k]) * (widen(weight[k]) + a.weight_offset) - mean_g - normed * mean_gn) * inverse;
       out[k] = narrow<S>(a.accumulate ? gradient + widen(out[k]) : gradient);
     }
     store_vector<N>(d_x + i, out);
