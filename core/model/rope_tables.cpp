@@ -131,7 +131,10 @@ RopeTables grown_tables(const ModelSpec& spec, const RopeTables& tables, const s
     const auto periods = static_cast<float>((positions[t] + spec.growth_of_unturned) / spec.query_growth_period);
     factors.data_ptr<float>()[t] = 1 + static_cast<float>(spec.query_growth) * std::log(1 + periods);
   }
-  if (spec.growth_of_unturned) return {factors.expand_as(tables.cos).contiguous(), at::zeros_like(tables.sin)};
+  if (spec.grows_apart()) {
+    const at::Tensor cos = factors.expand({factors.size(0), spec.grown_dim() / 2}).contiguous();
+    return {cos, at::zeros_like(cos)};
+  }
   return {tables.cos * factors, tables.sin * factors};
 }
 

@@ -18,7 +18,8 @@ struct RopeTables {
 };
 RopeTables rope_tables(const ModelSpec& spec, const RopeSpec& rope, int64_t rotary_dim, const std::vector<int32_t>& positions,
                        const std::vector<int32_t>& cu_seqlens);
-// Returns the tables times what a query grows by at its position (ModelSpec::query_growth).
+// Returns the tables times what a query grows by at its position (ModelSpec::query_growth). Where
+// it grows apart from its turn: the factors alone, [tokens, grown_dim / 2], and sines of zero.
 RopeTables grown_tables(const ModelSpec& spec, const RopeTables& tables, const std::vector<int32_t>& positions);
 
 }  // namespace forge

@@ -75,8 +75,9 @@ struct StepBatch {
   const float *cosine = nullptr, *sine = nullptr;  // [tokens, rotary_dim / 2]
   // Angles of layers with a window that turn otherwise: [tokens, window_rotary_dim / 2].
   const float *window_cosine = nullptr, *window_sine = nullptr;
-  const float *grown_cosine = nullptr, *grown_sine = nullptr;    // of queries that grow with their position
-  int64_t rotary_dim = 0, window_rotary_dim = 0;
+  // Angles of queries that grow with their position: [tokens, grown_dim / 2].
+  const float *grown_cosine = nullptr, *grown_sine = nullptr;
+  int64_t rotary_dim = 0, window_rotary_dim = 0, grown_dim = 0;
   bool dropout = false;  // if true, with these keys
   uint64_t seed = 0;
   const int64_t* step = nullptr;         // [1]

@@ -68,7 +68,7 @@ std::vector<Rope> rotations(const Call& c) {
   if (a.grown_queries) {
     std::vector<Rope> all;
     if (keys) all.push_back(turn(c.out(1), a.kv_heads, 0));
-    args.cosine = c.batch.grown_cosine, args.sine = c.batch.grown_sine;
+    args.cosine = c.batch.grown_cosine, args.sine = c.batch.grown_sine, args.rotary_dim = c.batch.grown_dim;
     all.push_back(turn(c.out(0), a.heads, 0));
     return all;
   }

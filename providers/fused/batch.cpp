@@ -53,6 +53,7 @@ StepBatch BatchMemory::load(const BatchTensors& batch) {
       .grown_sine = floats_of(grown_rope_.sin),
       .rotary_dim = 2 * rope_.cos.size(1),
       .window_rotary_dim = 2 * (window_rope_.cos.defined() ? window_rope_ : rope_).cos.size(1),
+      .grown_dim = 2 * (grown_rope_.cos.defined() ? grown_rope_ : rope_).cos.size(1),
       .dropout = batch.training,
       .seed = batch.rows.seed,
       .step = &batch.rows.step,
@@ -82,9 +83,9 @@ void BatchMemory::load_separate(const BatchTensors& batch, StepBatch& step) {
                           bytes_of(batch.cu_seqlens) + bytes_of(batch.chunk_cu_seqlens) + static_cast<int64_t>(sizeof *step.step);
   const int64_t source = batch.source.token_ids.defined() ? batch.source.token_ids.size(0) : 0;
   const int64_t targets = batch.loss_positions.size(0), angles = batch.tokens * step.rotary_dim / 2,
-                window_angles = batch.tokens * step.window_rotary_dim / 2;
+                window_angles = batch.tokens * step.window_rotary_dim / 2, grown_angles = batch.tokens * step.grown_dim / 2;
   const int64_t bytes = aligned(written) + 2 * aligned(8 * batch.tokens) + 2 * aligned(8 * source) + 2 * aligned(8 * targets) +
-                        (step.grown_cosine ? 4 : 2) * aligned(4 * angles) + 2 * aligned(4 * window_angles);
+                        2 * (aligned(4 * angles) + aligned(4 * window_angles) + (step.grown_cosine ? aligned(4 * grown_angles) : 0));
   if (rows_.bytes() < bytes) rows_.reset(), rows_ = DeviceBlock(device_, bytes, "batch");
   std::vector<char> host;
   const auto append = [&](const auto& values) {
@@ -103,7 +104,8 @@ void BatchMemory::load_separate(const BatchTensors& batch, StepBatch& step) {
   settle(step.source.ids, source, next), settle(step.source.position_ids, source, next);
   settle(step.loss_positions, targets, next);
   settle(step.loss_targets, targets, next);
-  for (const float** table : {&step.cosine, &step.sine, &step.grown_cosine, &step.grown_sine}) settle(*table, angles, next);
+  for (const float** table : {&step.cosine, &step.sine}) settle(*table, angles, next);
+  for (const float** table : {&step.grown_cosine, &step.grown_sine}) settle(*table, grown_angles, next);
   for (const float** table : {&step.window_cosine, &step.window_sine}) settle(*table, window_angles, next);
 }
 

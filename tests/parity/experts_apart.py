@@ -7,7 +7,12 @@ itself.
 """
 import torch
 from torch import nn
+from transformers import AutoModelForCausalLM, Mistral4Config, Mistral4ForCausalLM
 from transformers.models.mixtral.modeling_mixtral import load_balancing_loss_func
+
+# transformers 5.17 has the class and does not find it by its configuration; register() takes none
+# of its own classes.
+AutoModelForCausalLM._model_mapping._extra_content[Mistral4Config] = Mistral4ForCausalLM
 
 # {model_type: (the block's name, gate, up, down)}
 W123 = ("block_sparse_moe", "w1", "w3", "w2")

@@ -844,6 +844,23 @@ VARIANT_CONFIGS = {
     | LATENT
     | {"q_lora_rank": 12, "attention_bias": True, "n_routed_experts": 8, "n_shared_experts": 2, "n_group": 4, "topk_group": 2,
        "routed_scaling_factor": 1.0, "norm_topk_prob": False, "rope_interleave": False, "tie_word_embeddings": True},
+    # Queries grow twice, or four times, within most sequences.
+    "mistral4": LLAMAS_OWN
+    | family("mistral4", "Mistral4ForCausalLM")
+    | LATENT
+    | {"q_lora_rank": 14, "qk_nope_head_dim": 8, "qk_rope_head_dim": 8, "v_head_dim": 16, "n_routed_experts": 6, "n_shared_experts": 1,
+       "n_group": 1, "topk_group": 1, "routed_scaling_factor": 1.0, "norm_topk_prob": True,
+       "rope_parameters": {"rope_type": "yarn", "type": "yarn", "rope_theta": 10000.0, "factor": 4.0, "beta_fast": 32.0, "beta_slow": 1.0,
+                           "mscale": 1.0, "mscale_all_dim": 1.0, "llama_4_scaling_beta": 0.3, "original_max_position_embeddings": 16,
+                           "max_position_embeddings": 64, "partial_rotary_factor": 0.5}, "max_position_embeddings": 64},
+    "mistral4-groups": LLAMAS_OWN
+    | family("mistral4", "Mistral4ForCausalLM")
+    | LATENT
+    | {"q_lora_rank": None, "attention_bias": True, "n_routed_experts": 8, "n_shared_experts": 2, "n_group": 4, "topk_group": 2,
+       "routed_scaling_factor": 1.5, "norm_topk_prob": False, "rope_interleave": False, "tie_word_embeddings": True,
+       "first_k_dense_replace": 1,
+       "rope_parameters": {"rope_type": "yarn", "rope_theta": 20000.0, "factor": 2.0, "llama_4_scaling_beta": 0.5,
+                           "original_max_position_embeddings": 9}},
     "granite4-mamba": GRANITE4_MAMBA | {"position_embedding_type": "rope", "tie_word_embeddings": True},
     "granite4-mamba-groups": GRANITE4_MAMBA
     | {"position_embedding_type": "nope", "mamba_n_groups": 2, "mamba_n_heads": 8, "mamba_d_head": 8, "mamba_d_conv": 3, "mamba_conv_bias": False,
@@ -948,7 +965,7 @@ VARIANT_CONFIGS = {
 SEEDS = {"gpt-oss": 300, "llama4": 310, "llama4-interleaved": 311, "ministral3": 312, "ministral3-window": 313, "gemma4": 314, "gemma4-untied": 315,
          "gemma4-moe": 316, "gemma4-moe-untied": 319, "gemma4-shared": 320, "gemma4-shared-untied": 321} | {
     name: seed for seed, name in enumerate(["qwen3-next", "qwen3-next-mixed", "qwen3-5", "qwen3-5-tied", "qwen3-5-moe", "qwen3-5-moe-balanced"], start=310)} | {
-    name: seed for seed, name in enumerate(["granite4-mamba", "granite4-mamba-groups", "falcon-h1", "falcon-h1-normed", "nemotron-h", "nemotron-h-bias", "glm4-lite", "glm4-lite-groups", "nemotron-3", "nemotron-3-latent"], start=330)}
+    name: seed for seed, name in enumerate(["granite4-mamba", "granite4-mamba-groups", "falcon-h1", "falcon-h1-normed", "nemotron-h", "nemotron-h-bias", "glm4-lite", "glm4-lite-groups", "nemotron-3", "nemotron-3-latent", "mistral4", "mistral4-groups"], start=330)}
 # Families with experts of 2024 to 2026: seeds that do not depend on the place.
 SEEDS |= {name: seed for seed, name in enumerate(
     ["glm4-moe", "glm4-moe-groups", "olmoe", "olmoe-balanced", "granitemoe", "granitemoe-balanced", "granitemoe-shared", "granitemoe-shared-tied",
@@ -956,11 +973,11 @@ SEEDS |= {name: seed for seed, name in enumerate(
      "deepseek-moe", "deepseek-moe-tied", "flex-olmo", "flex-olmo-balanced", "deepseek-v32", "glm-5", "deepseek-v32-tied", "glm-5-pattern"], start=400)}
 # With the seeds of their places a layer leaves an expert almost without tokens, whose change is
 # then that of rounding.
-SEEDS |= {"glm4-moe-groups": 430, "dots1-window": 446, "deepseek-v32": 438, "glm4-lite-groups": 545}
+SEEDS |= {"glm4-moe-groups": 430, "dots1-window": 446, "deepseek-v32": 438, "glm4-lite-groups": 545, "mistral4-groups": 353}
 
 
 # Settings that a config.json states as null: if they are missing they have another value.
-NULLS = {"deepseek-v2": ["q_lora_rank"], "exaone4": ["sliding_window", "sliding_window_pattern"]}
+NULLS = {"deepseek-v2": ["q_lora_rank"], "mistral4-groups": ["q_lora_rank"], "exaone4": ["sliding_window", "sliding_window_pattern"]}
 
 
 def write_variants() -> None:

@@ -185,9 +185,9 @@ TEST_CASE("a class with towers is judged by its own keys, its text_config by the
   config["text_config"]["use_bidirectional_attention"] = true;
   CHECK_THAT(error_of([&] { read_config(config, "c"); }), Catch::Contains("c: text_config: use_bidirectional_attention is true"));
   Json mistral = config_of("Mistral-Small-3.2-24B-2506");
-  mistral["text_config"]["model_type"] = "mistral4";
+  mistral["text_config"]["model_type"] = "mistral5";
   CHECK_THAT(error_of([&] { read_config(mistral, "c"); }),
-             Catch::Contains("text_config is of model_type \"mistral4\"") && Catch::Contains("only around a mistral or a ministral3"));
+             Catch::Contains("text_config is of model_type \"mistral5\"") && Catch::Contains("only around a mistral or a ministral3 or a mistral4"));
   mistral["text_config"] = nullptr;
   CHECK_THAT(error_of([&] { read_config(mistral, "c"); }), Catch::Contains("text_config is null, expected an object"));
   mistral = config_of("Mistral-Small-3.2-24B-2506");

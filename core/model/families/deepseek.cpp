@@ -5,6 +5,9 @@
 //
 // GLM-4.7-Flash (Z.ai, 2026) is V3 whose config.json names the MLP of each layer.
 //
+// Mistral Small 4 (2026) has latent attention whose queries grow with the logarithm of their
+// position, and experts by a softmax, all of a layer in two tensors.
+//
 // DeepSeek V3.2 (2025) and GLM-5 (2026) are V3 with an indexer, which chooses for each token
 // index_topk of those before it that attention sees. A text that is not longer is seen as a whole,
 // so that the indexer changes nothing; a longer one is refused. The indexer's tensors stay as they
@@ -12,11 +15,13 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/lib/base/text.h"
 #include "core/model/families/config_spec.h"
 #include "core/model/families/routed_experts.h"
 #include "kernels/latent/heads_op.h"
 #include "kernels/linear/linear_op.h"
 #include "kernels/rms_norm/norm_op.h"
+#include "kernels/rope/rope_op.h"
 #include "kernels/rows/rows_op.h"
 
 namespace forge {
@@ -34,14 +39,14 @@ double score_scale(const ModelSpec& spec) {
 
 // The widths that a class assumes where config.json states none.
 struct LatentDefaults {
-  int64_t q_latent = 1536, still = 128, value = 128;
+  int64_t q_latent = 1536, still = 128, value = 128, kv_latent = 512;
 };
 
 void read_latent_attention(Settings& settings, ModelSpec& spec,
                            const LatentDefaults& defaults = {}) {
   const bool whole = settings.has("q_lora_rank") && !settings.find("q_lora_rank");
   spec.q_latent = whole ? 0 : settings.integer("q_lora_rank", 1, kMostHidden, defaults.q_latent);
-  spec.kv_latent = settings.integer("kv_lora_rank", 1, kMostHidden, 512);
+  spec.kv_latent = settings.integer("kv_lora_rank", 1, kMostHidden, defaults.kv_latent);
   spec.rope_head_dim = settings.integer("qk_rope_head_dim", 2, kMostHeadDim, 64);
   spec.value_head_dim = settings.integer("v_head_dim", 1, kMostHeadDim, defaults.value);
   spec.head_dim =
@@ -133,6 +138,42 @@ void read_lite(Settings& settings, ModelSpec& spec) {
   read_routed_experts(settings, spec, {.dense = 1, .experts = 64, .shared = 1, .size = 1536, .scale = 1.8});
   read_mlp_types(settings, spec);
   read_routed_choice(settings, spec, {.groups = 1, .groups_per_token = 1, .per_token = 4});
+  spec.rope.interleaved = settings.flag("rope_interleave", true);
+}
+
+// ---- with queries that grow
+
+// Default of transformers if config.json says nothing of positions.
+void set_silent_rope(ModelSpec& spec) {
+  spec.rope.type = RopeType::yarn, spec.rope.factor = 128;
+  spec.rope.mscale = spec.rope.mscale_all_dim = 1;
+  spec.rope.original_max_position_embeddings = spec.query_growth_period = 8192;
+  spec.query_growth = 0.1;
+}
+
+// The share of a head that is turned follows from its sizes; config.json states it again.
+void read_turned_share(Settings& settings, ModelSpec& spec) {
+  const double stated = spec.rope.partial_rotary_factor,
+               share = static_cast<double>(spec.rope_head_dim) / static_cast<double>(spec.head_dim);
+  if (stated != 1 && std::abs(stated - share) > 1e-6)
+    settings.unsupported("rope_parameters.partial_rotary_factor",
+                         "is " + format_number(stated) + ", and qk_rope_head_dim is " +
+                             format_number(share) + " of a head");
+  spec.rope.partial_rotary_factor = 1;
+}
+
+void read_mistral4(Settings& settings, ModelSpec& spec) {
+  if (!settings.has("pad_token_id")) spec.pad_token_id = 11;
+  if (!settings.find("rope_scaling") && !settings.find("rope_parameters")) {
+    settings.must_be("rope_theta", 1e4, "the base of the class where there are no rope_parameters");
+    set_silent_rope(spec);
+  }
+  read_latent_attention(settings, spec,
+                        {.q_latent = 1024, .still = 64, .value = 128, .kv_latent = 256});
+  read_turned_share(settings, spec);
+  read_routed_experts(settings, spec, {.dense = 0, .experts = 128, .shared = 1, .size = 2048});
+  read_routed_choice(settings, spec, {.groups = 1, .groups_per_token = 1, .per_token = 4});
+  spec.joined_experts = true;
   spec.rope.interleaved = settings.flag("rope_interleave", true);
 }
 
@@ -246,6 +287,14 @@ void write_glm(const ModelSpec& spec, Json& config) {
   config["indexer_types"] = types;
 }
 
+void write_mistral4(const ModelSpec& spec, Json& config) {
+  write_v3(spec, config);
+  Json& rope = config["rope_parameters"];
+  rope["llama_4_scaling_beta"] = spec.query_growth;
+  if (spec.query_growth > 0) rope["original_max_position_embeddings"] = spec.query_growth_period;
+  config.erase("rope_theta");
+}
+
 ValueId latent_attention(Recorder& g, const ModelSpec& m, int64_t layer, ValueId x) {
   const int64_t still = m.head_dim - m.rope_head_dim, width = m.num_heads * m.head_dim;
   const LatentSizes heads{m.num_heads, m.head_dim, m.rope_head_dim, m.value_head_dim};
@@ -257,6 +306,7 @@ ValueId latent_attention(Recorder& g, const ModelSpec& m, int64_t layer, ValueId
   const ValueId kv = linear(g, norm(g, latent, "self_attn.kv_a_layernorm", kLatentEps),
                               {"self_attn.kv_b_proj", m.num_heads * (still + m.value_head_dim)});
   auto [q_heads, k_heads, v_heads] = latent_heads(g, q, kv, key, heads);
+  if (m.query_growth > 0) q_heads = grow_queries(g, q_heads, heads_of(m));
   const ValueId mixed = attend(g, m, layer, q_heads, k_heads, v_heads);
   return linear(g, trim_heads(g, mixed, heads), {"self_attn.o_proj", m.hidden_size, m.o_bias});
 }
@@ -279,6 +329,17 @@ ValueId v2_layer(Recorder& g, const ModelSpec& m, int64_t layer, ValueId h) {
 
 ValueId v3_layer(Recorder& g, const ModelSpec& m, int64_t layer, ValueId h) {
   return layer_with(g, m, layer, h, kCorrectedNames, sigmoid_rule(m));
+}
+
+ValueId joined_layer(Recorder& g, const ModelSpec& m, int64_t layer, ValueId h) {
+  h = add(g, h, latent_attention(g, m, layer, norm(g, m, h, "input_layernorm")));
+  const ValueId x = norm(g, m, h, "post_attention_layernorm");
+  if (m.dense(layer)) return add(g, h, gated_mlp(g, m, x));
+  RouteRule rule = route_rule(m);
+  rule.group_best = 2;
+  const ValueId routed = joined_sparse_mlp(g, m, x, "mlp.gate", "mlp.experts.", rule);
+  const ValueId shared = gated_mlp(g, m, x, {"mlp.shared_experts", m.shared_expert_size, m.mlp_bias});
+  return add(g, h, add(g, routed, shared));
 }
 
 // Adds a module that the checkpoint has and no op reads.
@@ -344,6 +405,18 @@ Family glm4_moe_lite_family() {
   family.norm_eps = 1e-5;
   family.read = read_lite;
   family.write = write_lite;
+  return family;
+}
+
+Family mistral4_family() {
+  Family family = deepseek_v2_family();
+  family.name = "mistral4";
+  family.architecture = "Mistral4ForCausalLM";
+  family.max_position_embeddings = 1048576;
+  family.partial_rotary = family.query_growth = family.turned_experts = true;
+  family.read = read_mistral4;
+  family.write = write_mistral4;
+  family.layer = joined_layer;
   return family;
 }
 

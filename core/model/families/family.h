@@ -167,6 +167,7 @@ Family bloom_family();
 Family deepseek_v32_family();
 Family glm_moe_dsa_family();
 Family glm4_moe_lite_family();
+Family mistral4_family();
 Family glm4_moe_family();
 Family dots1_family();
 Family olmoe_family();

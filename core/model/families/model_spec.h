@@ -175,9 +175,13 @@ struct ModelSpec {
   int64_t window_rotary_dim() const {
     return full_head_dim > 0 ? rotary_dim_of(head_dim, window_rope().partial_rotary_factor) : rotary_dim();
   }
+  // True if queries grow by an op of their own; otherwise by that which turns them, which leaves
+  // features that are not turned as they are.
+  bool grows_apart() const { return growth_of_unturned || latent(); }
+  int64_t grown_dim() const { return grows_apart() ? head_dim : rotary_dim(); }
   // Returns the number of cosines and sines of a token.
   int64_t angles() const {
-    return rotary_dim() * (1 + (query_growth > 0)) + (window_rope_theta > 0 ? window_rotary_dim() : 0);
+    return rotary_dim() + (query_growth > 0 ? grown_dim() : 0) + (window_rope_theta > 0 ? window_rotary_dim() : 0);
   }
   RopeSpec window_rope() const {
     const double partial = rope.type == RopeType::proportional ? 1 : rope.partial_rotary_factor;

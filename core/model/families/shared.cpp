@@ -38,7 +38,7 @@ ValueId norm(Recorder& g, const ModelSpec& m, ValueId x, const char* module) {
 std::array<ValueId, 2> turn(Recorder& g, const ModelSpec& m, int64_t layer, ValueId q, ValueId k) {
   if (!m.turns(layer)) return {q, k};
   const bool window_angles = m.window_rope_theta > 0 && m.window(layer) > 0;
-  return rope(g, q, k, heads_of(m, layer), {m.rope.interleaved, window_angles, m.query_growth > 0 && !m.growth_of_unturned});
+  return rope(g, q, k, heads_of(m, layer), {m.rope.interleaved, window_angles, m.query_growth > 0 && !m.grows_apart()});
 }
 
 ValueId attend(Recorder& g, const ModelSpec& m, int64_t layer, ValueId q, ValueId k, ValueId v) {

@@ -122,7 +122,7 @@ std::vector<Wrapper> named_like_llava() {
        .older_names = kOfLlava},
       {.name = "mistral3",
        .architecture = "Mistral3ForConditionalGeneration",
-       .texts = {{.type = "mistral", .family = "mistral"}, {.type = "ministral3", .family = "ministral3"}},
+       .texts = {{.type = "mistral", .family = "mistral"}, {.type = "ministral3", .family = "ministral3"}, {.type = "mistral4", .family = "mistral4"}},
        .image_settings = {"vision_config", "image_token_index", "projector_hidden_act", "vision_feature_layer",
                           "multimodal_projector_bias", "spatial_merge_size"},
        .older_names = kOfLlava},
