@@ -50,6 +50,10 @@ MINISTRAL = TEXT | {"model_type": "ministral3", "num_attention_heads": 4, "num_k
                     "rope_parameters": {"rope_type": "yarn", "rope_theta": 10000.0, "factor": 4.0, "mscale": 1.0, "mscale_all_dim": 1.0,
                                         "beta_fast": 32.0, "beta_slow": 1.0, "llama_4_scaling_beta": 0.3,
                                         "original_max_position_embeddings": 16}}
+MISTRAL4 = TEXT | {"model_type": "mistral4", "num_attention_heads": 4, "num_key_value_heads": 4, "q_lora_rank": 20, "kv_lora_rank": 16,
+                   "qk_rope_head_dim": 4, "qk_nope_head_dim": 8, "v_head_dim": 10, "n_routed_experts": 5, "n_shared_experts": 1,
+                   "num_experts_per_tok": 2, "moe_intermediate_size": 24, "first_k_dense_replace": 1, "n_group": 1, "topk_group": 1,
+                   "rope_parameters": MINISTRAL["rope_parameters"] | {"partial_rotary_factor": 4 / 12}}
 QWEN = TEXT | {"num_attention_heads": 4, "num_key_value_heads": 2, "rope_theta": 20000.0}
 QWEN2 = QWEN | {"rope_scaling": {"type": "mrope", "mrope_section": [2, 1, 1]}, "max_window_layers": 4, "use_sliding_window": False}
 QWEN2_WINDOW = QWEN | {"rope_scaling": {"type": "default", "rope_type": "default", "mrope_section": [1, 1, 2]}, "max_window_layers": 1,
@@ -98,6 +102,7 @@ CLASSES = {
     "gemma3-untied": (Gemma3ForConditionalGeneration, Gemma3Config, {"text_config": GEMMA, "tie_word_embeddings": False, **GEMMA_OUTSIDE}),
     "mistral3": (Mistral3ForConditionalGeneration, Mistral3Config, {"text_config": MISTRAL, "tie_word_embeddings": False, **MISTRAL_OUTSIDE}),
     "mistral3-tied": (Mistral3ForConditionalGeneration, Mistral3Config, {"text_config": MISTRAL, **MISTRAL_OUTSIDE}),
+    "mistral4": (Mistral3ForConditionalGeneration, Mistral3Config, {"text_config": MISTRAL4, "tie_word_embeddings": False, **MISTRAL_OUTSIDE}),
     "ministral3": (Mistral3ForConditionalGeneration, Mistral3Config, {"text_config": MINISTRAL, "tie_word_embeddings": False, **MISTRAL_OUTSIDE}),
     "ministral3-tied": (Mistral3ForConditionalGeneration, Mistral3Config, {"text_config": MINISTRAL, **MISTRAL_OUTSIDE}),
     "qwen2-vl": (Qwen2VLForConditionalGeneration, Qwen2VLConfig, qwen(QWEN2, QWEN2_TOWER)),
@@ -144,7 +149,8 @@ CLASSES = {
 # Models that a GGUF can express: without windows, and without biases of attention's output.
 GGUFS = ("ministral3", "ministral3-tied", "qwen2-vl", "qwen2.5-vl-tied", "qwen3-vl", "qwen3-vl-moe", "smolvlm", "llava", "llava-mistral-tied", "voxtral", "internvl", "internvl-qwen3")
 QWEN2_OLDER = {"model.language_model.": "model.", "model.visual.": "visual."}
-NAMES = ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj", "in_proj_qkv", "in_proj_z", "in_proj_a", "in_proj_b", "out_proj"]
+NAMES = ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj", "in_proj_qkv", "in_proj_z", "in_proj_a", "in_proj_b", "out_proj",
+         "q_a_proj", "q_b_proj", "kv_a_proj_with_mqa", "kv_b_proj"]
 TOWERS = r"(model\.)?(vision_tower|audio_tower|multi_modal_projector|visual|vision_model|connector|embed_vision)\..*"
 
 
@@ -209,7 +215,8 @@ def write_base(kind: str, generation: str, folder: Path) -> type:
         state = {re.sub(r"^model\.language_model\.", "language_model.model.", re.sub(r"^lm_head", "language_model.lm_head", name)): tensor
                  for name, tensor in state.items()}
     if generation == "current" or kind.startswith(("qwen2", "voxtral")) and generation != "twice":
-        state = {name: tensor.transpose(1, 2).contiguous() if ".mlp.experts." in name else tensor for name, tensor in state.items()}
+        turned = kind != "mistral4"  # in both generations as the class has them
+        state = {name: tensor.transpose(1, 2).contiguous() if turned and ".mlp.experts." in name else tensor for name, tensor in state.items()}
         save_file(state, folder / "model.safetensors", {"format": "pt"})
     names = list(load_file(folder / "model.safetensors"))
     older = "language_model.model.model." if generation == "twice" else "model.layers." if kind.startswith("qwen2") else "language_model.model."

@@ -61,6 +61,26 @@ TEST_CASE("settings of experts that forge does not compute are refused by their 
              Contains("num_local_experts is 0"));
 }
 
+TEST_CASE("Mistral Small 4's positions must say what its heads are") {
+  const auto fault_with = [](const char* key, const Json& value) {
+    Json text = published("Mistral-Small-4-119B-2603").at("text_config");
+    text["rope_parameters"][key] = value;
+    return error_of([&] { model_spec_from_config(text, "c"); });
+  };
+  CHECK(fault_with("partial_rotary_factor", 0.5) == "no error");
+  CHECK_THAT(fault_with("partial_rotary_factor", 0.25),
+             Catch::Contains("rope_parameters.partial_rotary_factor is 0.25, and qk_rope_head_dim "
+                             "is 0.5 of a head"));
+  Json silent = published("Mistral-Small-4-119B-2603").at("text_config");
+  silent.erase("rope_parameters");
+  const ModelSpec spec = model_spec_from_config(silent, "c");
+  CHECK((spec.rope.factor == 128 && spec.query_growth == 0.1));
+  CHECK(spec.query_growth_period == 8192);
+  silent["rope_theta"] = 20000.0;
+  CHECK_THAT(error_of([&] { model_spec_from_config(silent, "c"); }),
+             Catch::Contains("rope_theta is 20000"));
+}
+
 TEST_CASE("ERNIE's range of layers with experts says which have an MLP") {
   const Json range{{"num_hidden_layers", 8},
                    {"moe_layer_start_index", 2},
