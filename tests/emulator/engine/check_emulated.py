@@ -160,6 +160,8 @@ CASES = {
         target_parameters=["mlp.experts.gate_up_proj", "mlp.experts.down_proj"])),
     "ministral3": ("ministral3", "fp32", LORA),
     "ministral3 full bf16": ("ministral3-window", "bf16", FULL),
+    "mistral4": ("mistral4", "fp32", LORA),
+    "mistral4 full bf16": ("mistral4-groups", "bf16", FULL),
     # Ops that no device has a kernel for.
     "llama4": ("llama4", "fp32", LORA),
     "llama4 full": ("llama4-interleaved", "fp32", FULL),
