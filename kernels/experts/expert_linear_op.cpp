@@ -35,7 +35,8 @@ ValueId multiply(Recorder& g, ValueId rows, const Routing& routing, const std::s
 
 ValueId expert_linear(Recorder& g, ValueId rows, const Routing& routing, const std::string& before, const std::string& after, int64_t out) {
   const int64_t in = g.graph.value(rows).width / routing.rule.per_token;
-  return multiply(g, rows, routing, "experts" + after, out,
+  const std::string matrices = after.empty() ? "." + last_part(before.substr(0, before.size() - 1)) : after;
+  return multiply(g, rows, routing, "experts" + matrices, out,
                   g.experts_at(before, after, routing.experts, in, out));
 }
 

@@ -85,6 +85,18 @@ def llama4_cases(variant: str, **more) -> list[Case]:
     ]
 
 
+def single_expert_cases() -> list[Case]:
+    """Returns the cases of Llama 4 with a linear layer for each matrix of each expert: adapters of
+    some experts by their names, and of all by an expression.
+    """
+    named = {"target_modules": ["q_proj", "shared_expert.down_proj", "gate_projs.0", "gate_projs.3", "up_projs.1", "down_projs.3"]}
+    matched = {"target_modules": r".*\.(v_proj|experts\.(gate|up|down)_projs\.[0-9]+)"}
+    settings = Settings(5e-3, 10, eps=1e-4)
+    return [case for variant, target in (("llama4-apart", named), ("llama4-apart-interleaved", matched))
+            for case in (family_cases(variant)[0],
+                         lora_case(f"lora-{variant}", target, target, variant=variant, settings=settings, worst=1e-4))]
+
+
 def vocabulary_case(name: str, settings: dict, variant: str = "base") -> Case:
     """Returns ten steps of an adapter that changes the embedding or the head; `settings` are PEFT's
     and forge's.
@@ -143,6 +155,7 @@ CASES = [
     *family_cases("mistral-window", cuts=True),
     *llama4_cases("llama4", cuts=True),
     *llama4_cases("llama4-interleaved", seed=101),
+    *single_expert_cases(),
     *family_cases("ministral3", cuts=True),
     *family_cases("ministral3-window"),
     *family_cases("qwen2-window"),

@@ -26,6 +26,7 @@ sys.path[:0] = [str(ROOT / "tests/parity"), str(ROOT / "tests/fixtures")]
 import cases  # noqa: E402
 import forge_run  # noqa: E402
 import make_stored_goldens as stored  # noqa: E402
+import variants  # noqa: E402
 from tally import Tally  # noqa: E402
 
 TINY = ROOT / "tests/fixtures/tiny-llama"
@@ -36,7 +37,7 @@ LOW, HIGH = 1.00, 1.10  # as bench/memory/run.py
 
 
 def is_coded(name: str, tensor: torch.Tensor) -> bool:
-    return ".layers." in name and tensor.dim() == 2
+    return ".layers." in name and tensor.dim() == 2 and ".router." not in name
 
 
 def skipped(name: str) -> bool:
@@ -127,26 +128,39 @@ def awq():
 
 FORMS = {"bnb-nf4": lambda: bnb_4bit("nf4", True), "bnb-nf4-plain": lambda: bnb_4bit("nf4", False),
          "bnb-fp4": lambda: bnb_4bit("fp4", False), "bnb-skips": lambda: bnb_4bit("nf4", True, skips=True),
-         "bnb-int8": bnb_8bit, "fp8-tensor": fp8_tensor, "gptq": gptq, "awq": awq,
+         "bnb-nf4-experts": lambda: bnb_4bit("nf4", True), "bnb-int8": bnb_8bit, "fp8-tensor": fp8_tensor, "gptq": gptq, "awq": awq,
          **{f"ct-{form}": lambda form=form: compressed(form) for form in stored.COMPRESSED}}
+
+
+# Variants of the tiny model that forms are made of, where it is not that model itself.
+VARIANTS = {"bnb-nf4-experts": "llama4-apart"}
+
+
+def base_of(form: str, root: Path) -> Path:
+    """Returns the folder of the model that the form is made of."""
+    if form not in VARIANTS:
+        return TINY
+    folder = root / VARIANTS[form]
+    return folder if folder.exists() else variants.write_variant(VARIANTS[form], folder)
 
 
 def write_models(form: str, root: Path) -> tuple[Path, Path]:
     """Writes the tiny model in codes, and what the codes stand for; returns both folders."""
     config, one = FORMS[form]()
+    base = base_of(form, root)
     coded, decoded = root / form, root / f"{form}-decoded"
     state, plain = {}, {}
-    for name, tensor in load_file(TINY / "model.safetensors").items():
+    for name, tensor in load_file(base / "model.safetensors").items():
         parts, value = one(name, tensor) if is_coded(name, tensor) else ({name: tensor}, tensor)
         state |= {key: part.contiguous() for key, part in parts.items()}
         plain[name] = value.float().contiguous()
     for folder, tensors in ((coded, state), (decoded, plain)):
         folder.mkdir()
-        for file in TINY.iterdir():
+        for file in base.iterdir():
             if file.name != "model.safetensors":
                 shutil.copyfile(file, folder / file.name)
         save_file(tensors, folder / "model.safetensors", {"format": "pt"})
-    settings = json.loads((TINY / "config.json").read_text())
+    settings = json.loads((base / "config.json").read_text())
     (coded / "config.json").write_text(json.dumps(settings | {"quantization_config": config}))
     return coded, decoded
 
@@ -191,7 +205,7 @@ def check_own(form: str, coded: Path, decoded: Path, root: Path, forge: str, tal
     config = json.loads((coded / "config.json").read_text())["quantization_config"]
     kind, nested = config["bnb_4bit_quant_type"], config["bnb_4bit_use_double_quant"]
     model = {"quantization": kind, "double_quantization": nested}
-    original = decoded if form == "bnb-skips" else TINY
+    original = decoded if form == "bnb-skips" else base_of(form, root)
     if form == "bnb-skips":  # the original under the same list of modules
         original = root / "skips-original"
         shutil.copytree(TINY, original)

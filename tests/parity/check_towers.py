@@ -33,6 +33,7 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "tests/parity"), str(ROOT / "tests/fixtures")]
 import cases  # noqa: E402
 import forge_run  # noqa: E402
+import llama4_apart  # noqa: E402
 import oracle  # noqa: E402
 from tally import Tally  # noqa: E402
 
@@ -111,6 +112,7 @@ CLASSES = {
     "qwen2.5-vl-tied": (Qwen2_5_VLForConditionalGeneration, Qwen2_5_VLConfig, qwen(QWEN2, QWEN25_TOWER, True)),
     "qwen3-vl": (Qwen3VLForConditionalGeneration, Qwen3VLConfig, qwen(QWEN3, QWEN3_TOWER)),
     "qwen3-vl-tied": (Qwen3VLForConditionalGeneration, Qwen3VLConfig, qwen(QWEN3 | {"attention_bias": True}, QWEN3_TOWER, True)),
+    "llama4-apart": (Llama4ForConditionalGeneration, Llama4Config, {"text_config": LLAMA4, "vision_config": LLAMA4_TOWER, "image_token_index": 380}),
     "llama4": (Llama4ForConditionalGeneration, Llama4Config, {"text_config": LLAMA4, "vision_config": LLAMA4_TOWER, "image_token_index": 380}),
     "llava": (LlavaForConditionalGeneration, LlavaConfig,
               {"text_config": LLAMA, "vision_config": TOWER | {"model_type": "clip_vision_model"}, "image_token_index": 380}),
@@ -150,7 +152,7 @@ CLASSES = {
 GGUFS = ("ministral3", "ministral3-tied", "qwen2-vl", "qwen2.5-vl-tied", "qwen3-vl", "qwen3-vl-moe", "smolvlm", "llava", "llava-mistral-tied", "voxtral", "internvl", "internvl-qwen3")
 QWEN2_OLDER = {"model.language_model.": "model.", "model.visual.": "visual."}
 NAMES = ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj", "in_proj_qkv", "in_proj_z", "in_proj_a", "in_proj_b", "out_proj",
-         "q_a_proj", "q_b_proj", "kv_a_proj_with_mqa", "kv_b_proj"]
+         "gate_projs.0", "up_projs.1", "down_projs.1", "q_a_proj", "q_b_proj", "kv_a_proj_with_mqa", "kv_b_proj"]
 TOWERS = r"(model\.)?(vision_tower|audio_tower|multi_modal_projector|visual|vision_model|connector|embed_vision)\..*"
 
 
@@ -317,6 +319,14 @@ def check_full(name: str, load, base: Path, root: Path, rows, forge: str, tally:
     check_whole(f"{name} full", run.folder / "model", base, load, logits(model, rows), rows, tally)
 
 
+def check_kind(kind: str, generation: str, root: Path, rows, forge: str, tally: Tally) -> None:
+    root.mkdir()
+    model_class = write_base(kind, generation, root / "base")
+    load = lambda path: model_class.from_pretrained(path, dtype=torch.float32, attn_implementation="eager")  # noqa: E731
+    check_adapter(f"{kind}-{generation}", load, root / "base", root, rows, forge, tally)
+    check_full(f"{kind}-{generation}", load, root / "base", root, rows, forge, tally)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("forge")
@@ -331,12 +341,8 @@ def main() -> None:
                 name = f"{kind}-{generation}"
                 if arguments.only not in name:
                     continue
-                root = Path(folder) / name
-                root.mkdir()
-                model_class = write_base(kind, generation, root / "base")
-                load = lambda path: model_class.from_pretrained(path, dtype=torch.float32, attn_implementation="eager")  # noqa: B023, E731
-                check_adapter(name, load, root / "base", root, rows, forge, tally)
-                check_full(name, load, root / "base", root, rows, forge, tally)
+                with llama4_apart.experts_of(kind):
+                    check_kind(kind, generation, Path(folder) / name, rows, forge, tally)
     tally.end()
 
 

@@ -24,6 +24,7 @@ import cases
 import deepseek_moe  # noqa: F401: registers its class
 import experts_apart
 import family_gguf
+import llama4_apart
 import oracle
 from edges import NEAR, Edges
 from fixtures_path import variants
@@ -78,7 +79,8 @@ def load(name: str, root: Path):
     """Loads in fp32 with eager attention: plain matmul and softmax, the arithmetic to compare with.
     """
     kind = AutoModelForSeq2SeqLM if AutoConfig.from_pretrained(root / name).is_encoder_decoder else AutoModelForCausalLM
-    model = kind.from_pretrained(root / name, dtype=torch.float32, attn_implementation="eager")
+    with llama4_apart.experts_of(name):
+        model = kind.from_pretrained(root / name, dtype=torch.float32, attn_implementation="eager")
     for parameter_name, parameter in model.named_parameters():
         if ".indexer." in parameter_name or ".moe_statics." in parameter_name:  # never trained
             parameter.requires_grad_(False)

@@ -17,6 +17,7 @@ from safetensors.torch import load_file, save_file
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 import deepseek_moe  # noqa: F401: registers its class
 import experts_apart
+import llama4_apart
 from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForSeq2SeqLM, GenerationConfig, LlamaConfig, LlamaForCausalLM
 
 TESTS = Path(__file__).resolve().parent.parent
@@ -957,6 +958,18 @@ VARIANT_CONFIGS = {
         "vocab_size_per_layer_input": 400,
         "pad_token_id": 1,
     },
+    # A linear layer for each matrix of each expert (llama4_apart.py).
+    "llama4-apart": LLAMA4 | {"head_dim": 12, "floor_scale": 4, "attn_scale": 0.5},
+    "llama4-apart-interleaved": LLAMA4
+    | OLD
+    | {
+        "num_key_value_heads": 1,
+        "num_local_experts": 3,
+        "interleave_moe_layer_step": 2,
+        "use_qk_norm": False,
+        "attention_chunk_size": 11,
+        "tie_word_embeddings": True,
+    },
 }
 
 
@@ -965,7 +978,7 @@ VARIANT_CONFIGS = {
 SEEDS = {"gpt-oss": 300, "llama4": 310, "llama4-interleaved": 311, "ministral3": 312, "ministral3-window": 313, "gemma4": 314, "gemma4-untied": 315,
          "gemma4-moe": 316, "gemma4-moe-untied": 319, "gemma4-shared": 320, "gemma4-shared-untied": 321} | {
     name: seed for seed, name in enumerate(["qwen3-next", "qwen3-next-mixed", "qwen3-5", "qwen3-5-tied", "qwen3-5-moe", "qwen3-5-moe-balanced"], start=310)} | {
-    name: seed for seed, name in enumerate(["granite4-mamba", "granite4-mamba-groups", "falcon-h1", "falcon-h1-normed", "nemotron-h", "nemotron-h-bias", "glm4-lite", "glm4-lite-groups", "nemotron-3", "nemotron-3-latent", "mistral4", "mistral4-groups"], start=330)}
+    name: seed for seed, name in enumerate(["granite4-mamba", "granite4-mamba-groups", "falcon-h1", "falcon-h1-normed", "nemotron-h", "nemotron-h-bias", "glm4-lite", "glm4-lite-groups", "nemotron-3", "nemotron-3-latent", "mistral4", "mistral4-groups", "llama4-apart", "llama4-apart-interleaved"], start=330)}
 # Families with experts of 2024 to 2026: seeds that do not depend on the place.
 SEEDS |= {name: seed for seed, name in enumerate(
     ["glm4-moe", "glm4-moe-groups", "olmoe", "olmoe-balanced", "granitemoe", "granitemoe-balanced", "granitemoe-shared", "granitemoe-shared-tied",
@@ -988,7 +1001,8 @@ def write_variants() -> None:
     for seed, (name, keys) in enumerate(VARIANT_CONFIGS.items(), start=200):
         merged = {k: v for k, v in (base_json | keys).items() if v is not None}
         merged |= dict.fromkeys(NULLS.get(name, ()))
-        weights = random_weights(AutoConfig.for_model(**merged), SEEDS.get(name, seed))
+        with llama4_apart.experts_of(name):
+            weights = random_weights(AutoConfig.for_model(**merged), SEEDS.get(name, seed))
         if merged.get("is_encoder_decoder"):  # buffers, and other names of one table
             weights = {n: t for n, t in weights.items() if not n.endswith(("embed_tokens.weight", "final_logits_bias"))}
         if merged["model_type"] == "gpt_neox":  # names of its files, which transformers 5 changes when it reads them

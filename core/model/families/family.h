@@ -87,6 +87,9 @@ struct Family {
   bool padding_row = true;          // the embedding's row of pad_token_id is never trained
   bool transposed_linears = false;  // files hold them transposed: transformers' Conv1D
   bool turned_experts = false;      // files hold joined experts [experts, out, in]
+  // Ending of a tensor's name in files that hold each expert's matrices by themselves, where others
+  // join them; empty: config.json says what files hold.
+  std::string apart_ending = {};
   ToldByTensors told = {};
   const Described* described = nullptr;  // the file that it was made of (described_family.h)
   bool further_layers = false;  // files hold layers after the last, which predict further tokens

@@ -2,7 +2,9 @@
 // all of it, without rotary positions and with queries that grow with their position. Every layer,
 // or every second, has experts, of which a token goes through one and through one that all share.
 //
-// A router weighs what goes into an expert and not what comes out of it.
+// A router weighs what goes into an expert and not what comes out of it. Files join a layer's
+// experts; those of axolotl ("Linearized") hold a linear layer for each matrix of each expert, which
+// its quantisation needs: experts.gate_projs.N, experts.up_projs.N and experts.down_projs.N.
 #include <algorithm>
 
 #include "core/model/families/config_spec.h"
@@ -120,17 +122,30 @@ ValueId attention_of_layer(Recorder& g, const ModelSpec& m, int64_t layer, Value
   return linear(g, attention(g, q, k, v, heads_of(m), attention_of(m, layer)), {"self_attn.o_proj", m.hidden_size, m.o_bias});
 }
 
+// Rows of experts → rows of experts, by two tensors that hold the matrices of all experts.
+ValueId joined_experts(Recorder& g, const ModelSpec& m, ValueId rows, const Routing& routing) {
+  const JoinedExperts in{.module = "feed_forward.experts.gate_up_proj", .out = 2 * m.expert_size, .use = LinearUse::turned_experts},
+      out{.module = "feed_forward.experts.down_proj", .out = m.hidden_size, .use = LinearUse::turned_experts};
+  const ValueId both = joined_expert_linear(g, rows, routing, in);
+  return joined_expert_linear(g, halves_glu(g, both, m.expert_size, GateKind::silu), routing, out);
+}
+
+// Like joined_experts(), by a linear layer for each matrix.
+ValueId single_experts(Recorder& g, const ModelSpec& m, ValueId rows, const Routing& routing) {
+  const auto by = [&](ValueId in, const char* matrices, int64_t out) {
+    return expert_linear(g, in, routing, std::string("feed_forward.experts.") + matrices + ".", "", out);
+  };
+  const ValueId gate = by(rows, "gate_projs", m.expert_size), up = by(rows, "up_projs", m.expert_size);
+  return by(glu(g, gate, up, GateKind::silu), "down_projs", m.hidden_size);
+}
+
 // The router chooses a token's expert and weighs it by a sigmoid.
 ValueId experts(Recorder& g, const ModelSpec& m, ValueId x) {
   RouteRule rule = route_rule(m);
   rule.scores = RouteRule::Scores::sigmoid;
   const Routing routing = route(g, linear(g, x, {"feed_forward.router", m.num_experts, false, LinearUse::bare_router}), rule);
-  const JoinedExperts in{.module = "feed_forward.experts.gate_up_proj", .out = 2 * m.expert_size, .use = LinearUse::turned_experts},
-      out{.module = "feed_forward.experts.down_proj", .out = m.hidden_size, .use = LinearUse::turned_experts};
   const ValueId rows = dispatch(g, weigh_rows(g, x, routing.weights), routing);
-  const ValueId both = joined_expert_linear(g, rows, routing, in);
-  const ValueId gated = halves_glu(g, both, m.expert_size, GateKind::silu);
-  return collect(g, joined_expert_linear(g, gated, routing, out), routing);
+  return collect(g, m.joined_experts ? joined_experts(g, m, rows, routing) : single_experts(g, m, rows, routing), routing);
 }
 
 ValueId llama4_layer(Recorder& g, const ModelSpec& m, int64_t layer, ValueId h) {
@@ -151,6 +166,7 @@ Family llama4_family() {
           .num_kv_heads = 8,
           .norm_eps = 1e-5,
           .rope_theta = 500000,
+          .apart_ending = ".feed_forward.experts.gate_projs.0.weight",
           .flags = {kAttentionBias},
           .read = read,
           .write = write,

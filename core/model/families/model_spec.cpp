@@ -215,6 +215,11 @@ static ModelSpec read_stored_spec(const ModelConfig& model) {
   // tensors.
   if (const Wrapper* wrapper = wrapper_of(spec); wrapper && wrapper->tied && !says_tying(config) && has_weights(path))
     spec.tie_word_embeddings = current_names(spec, open_model(path, Data::optional))->find(logits_head_name(spec)) < 0;
+  const std::string& apart = family_of(spec).apart_ending;
+  if (!apart.empty() && has_weights(path))
+    spec.joined_experts = std::ranges::none_of(
+        open_model(path, Data::optional)->tensors(),
+        [&](const TensorInfo& tensor) { return ends_with(tensor.name, apart); });
   return spec;
 }
 
