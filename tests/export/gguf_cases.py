@@ -11,7 +11,7 @@ def a_gguf_of_every_family_reads_back_as_the_model(lab: Lab):
     for variant in ("base", "tied", "qwen3", "bias", "gemma", "gemma2", "gemma3", "phi3", "head-dim", "rope-linear", "granite",
                     "olmo2", "glm4", "cohere", "starcoder2", "smollm3", "stablelm", "stablelm-parallel", "gpt-neox", "falcon",
                     "falcon-grouped", "gpt2", "gpt2-untied", "cohere2", "olmo3", "phi", "phi-tied", "seed-oss", "exaone4",
-                    "exaone4-window", "ernie", "hunyuan", "arcee", "olmo", "nemotron", "nemotron-bias", "bloom", "glm4-moe", "olmoe",
+                    "exaone4-window", "ernie", "hunyuan", "arcee", "olmo", "nemotron", "nemotron-bias", "bloom", "mpt", "glm4-moe", "olmoe",
                     "granitemoe", "granitemoe-shared", "ernie-moe", "minimax-m2", "dots1", "hunyuan-moe", "deepseek-moe"):
         # Settings for which GGUF has no key must have the values that its readers assume.
         one_base = {kind: {"rope_type": "default", "rope_theta": 10000.0} for kind in ("full_attention", "sliding_attention")}

@@ -85,7 +85,7 @@ TEST_CASE("every name of an architecture has its way back") {
   for (const std::string& name : gguf_architectures()) {
     const GgufArchitecture& architecture = *gguf_architecture(name);
     INFO(name);
-    if (name == "gptneox" || name == "falcon" || name == "gpt2" || name == "phi2" || name == "bloom") continue;  // below
+    if (name == "gptneox" || name == "falcon" || name == "gpt2" || name == "phi2" || name == "bloom" || name == "mpt") continue;  // below
     for (const char* tensor : {"model.embed_tokens.weight", "model.norm.weight", "lm_head.weight",
                                "model.layers.0.self_attn.o_proj.weight", "model.layers.3.post_attention_layernorm.weight"}) {
       const std::string gguf = gguf_name(architecture, tensor);
@@ -109,6 +109,8 @@ TEST_CASE("every name of an architecture has its way back") {
   back("falcon", "transformer.word_embeddings.weight", "token_embd.weight");
   back("bloom", "transformer.word_embeddings_layernorm.bias", "token_embd_norm.bias");
   back("bloom", "transformer.h.3.self_attention.query_key_value.weight", "blk.3.attn_qkv.weight");
+  back("mpt", "transformer.blocks.3.attn.Wqkv.weight", "blk.3.attn_qkv.weight");
+  back("mpt", "transformer.norm_f.weight", "output_norm.weight");
   back("nemotron", "model.norm.bias", "output_norm.bias");
   back("phi2", "lm_head.bias", "output.bias");
   back("phi2", "model.final_layernorm.bias", "output_norm.bias");

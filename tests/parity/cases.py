@@ -250,6 +250,8 @@ CASES = [
     *family_cases("glm4-lite-groups"),
     *family_cases("granite4-mamba", cuts=True),
     *family_cases("granite4-mamba-groups"),
+    *family_cases("granite4-experts", rate=16.0, cuts=True),
+    *family_cases("granite4-experts-rope"),
     *family_cases("mistral4", cuts=True, seed=101),
     *family_cases("mistral4-groups", seed=101),
     *[lora_case(f"experts-{variant}", {"target_parameters": JOINED}, {"target_parameters": JOINED}, variant=variant,
@@ -289,6 +291,8 @@ CASES = [
     *family_cases("gptj", cuts=True),
     *family_cases("gptj-tied"),
     *family_cases("falcon-apart"),
+    *family_cases("mpt", cuts=True),
+    *family_cases("mpt-bounds"),
     *family_cases("bloom", cuts=True),
     *family_cases("bloom-untied"),
     # Recipes name these layers, of one stack alone.

@@ -34,7 +34,7 @@ TEXTS = ["The lighthouse keeper climbed the stairs and lit the lamp.", "def mean
          "In 1969, 3.5 million people watched; 42 % said so.", "Où est la lune ?"]
 TYPES = ["f32", "f16", "bf16", "q8_0", "q6_k", "q5_k_m", "q4_k_m", "q4_0"]
 VARIANTS = ["base", "tied", "qwen3", "bias", "phi3", "gemma2", "head-dim", "gemma", "gemma3", "granite", "olmo2", "glm4", "cohere", "starcoder2", "smollm3", "stablelm", "stablelm-parallel",
-            "gpt-neox", "falcon", "falcon-grouped", "glm", "gpt2", "gpt2-untied", "cohere2", "olmo3", "phi", "seed-oss", "exaone4", "ernie", "hunyuan", "arcee", "olmo", "nemotron", "bloom", "mixtral", "qwen2-moe", "qwen3-moe"]
+            "gpt-neox", "falcon", "falcon-grouped", "glm", "gpt2", "gpt2-untied", "cohere2", "olmo3", "phi", "seed-oss", "exaone4", "ernie", "hunyuan", "arcee", "olmo", "nemotron", "bloom", "mpt", "mixtral", "qwen2-moe", "qwen3-moe"]
 ALL = ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]
 
 def linears_of(model: torch.nn.Module) -> list[str]:

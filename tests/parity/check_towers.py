@@ -24,7 +24,7 @@ from transformers import (Gemma3Config, Gemma3ForConditionalGeneration, Gemma4Co
                           Gemma4UnifiedForConditionalGeneration, Glm4vConfig, Glm4vForConditionalGeneration, Idefics3Config,
                           Idefics3ForConditionalGeneration, InternVLConfig, InternVLForConditionalGeneration, Llama4Config,
                           Llama4ForConditionalGeneration, LlavaConfig, LlavaForConditionalGeneration, Mistral3Config,
-                          Mistral3ForConditionalGeneration, Qwen2_5_VLConfig, Qwen2_5_VLForConditionalGeneration, Qwen2VLConfig, Qwen2VLForConditionalGeneration, Qwen3_5Config,
+                          Mistral3ForConditionalGeneration, PaddleOCRVLConfig, PaddleOCRVLForConditionalGeneration, Qwen2_5_VLConfig, Qwen2_5_VLForConditionalGeneration, Qwen2VLConfig, Qwen2VLForConditionalGeneration, Qwen3_5Config,
                           Qwen3_5ForConditionalGeneration, Qwen3_5MoeConfig, Qwen3_5MoeForConditionalGeneration, Qwen3VLConfig,
                           Qwen3VLForConditionalGeneration, Qwen3VLMoeConfig, Qwen3VLMoeForConditionalGeneration, SmolVLMConfig,
                           SmolVLMForConditionalGeneration, VoxtralConfig, VoxtralForConditionalGeneration)
@@ -65,6 +65,10 @@ QWEN2_TOWER = {"depth": 1, "embed_dim": 16, "hidden_size": 32, "num_heads": 2, "
 QWEN25_TOWER = {"depth": 1, "hidden_size": 16, "intermediate_size": 32, "num_heads": 2, "out_hidden_size": 32, "fullatt_block_indexes": [0]}
 QWEN3_TOWER = {"depth": 1, "hidden_size": 16, "intermediate_size": 32, "num_heads": 2, "out_hidden_size": 32, "num_position_embeddings": 16,
                "deepstack_visual_indexes": [0]}
+PADDLE = TEXT | {"num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 12, "pad_token_id": 0,
+                "rope_parameters": {"rope_type": "default", "rope_theta": 20000.0, "mrope_section": [2, 2, 2]}}
+PADDLE_OUTSIDE = {"image_token_id": 380, "video_token_id": 381, "vision_start_token_id": 382, "vision_end_token_id": 383,
+                  "vision_config": {"hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2, "image_size": 28}}
 # A delta rule in layers 0 and 2.
 DELTA = TEXT | {"num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 16, "linear_num_key_heads": 2, "linear_num_value_heads": 4,
                 "linear_key_head_dim": 12, "linear_value_head_dim": 10, "linear_conv_kernel_dim": 4, "full_attention_interval": 2,
@@ -135,6 +139,9 @@ CLASSES = {
     "gemma4-unified": (Gemma4UnifiedForConditionalGeneration, Gemma4UnifiedConfig,
                        {"text_config": UNIFIED, "vision_config": {"patch_size": 2, "mm_embed_dim": 16, "mm_posemb_size": 8, "output_proj_dims": 32},
                         "tie_word_embeddings": True} | GEMMA4_SEEN),
+    "paddleocr": (PaddleOCRVLForConditionalGeneration, PaddleOCRVLConfig,
+                  {"text_config": PADDLE | {"use_bias": True, "tie_word_embeddings": False}, "tie_word_embeddings": False} | PADDLE_OUTSIDE),
+    "paddleocr-tied": (PaddleOCRVLForConditionalGeneration, PaddleOCRVLConfig, {"text_config": PADDLE | {"num_key_value_heads": 1}} | PADDLE_OUTSIDE),
     "smolvlm": (SmolVLMForConditionalGeneration, SmolVLMConfig, {"text_config": LLAMA, "vision_config": TOWER, "image_token_id": 380}),
     "idefics3-tied": (Idefics3ForConditionalGeneration, Idefics3Config,
                       {"text_config": LLAMA, "vision_config": TOWER, "image_token_id": 380, "tie_word_embeddings": True}),
@@ -150,10 +157,11 @@ CLASSES = {
 }
 # Models that a GGUF can express: without windows, and without biases of attention's output.
 GGUFS = ("ministral3", "ministral3-tied", "qwen2-vl", "qwen2.5-vl-tied", "qwen3-vl", "qwen3-vl-moe", "smolvlm", "llava", "llava-mistral-tied", "voxtral", "internvl", "internvl-qwen3")
-QWEN2_OLDER = {"model.language_model.": "model.", "model.visual.": "visual."}
+OLDER = {"model.language_model.": "model.", "model.visual.": "visual.", "model.projector.": "mlp_AR."}
+FLAT = ("qwen2", "paddleocr")  # whose older files have these names, and no text_config
 NAMES = ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj", "in_proj_qkv", "in_proj_z", "in_proj_a", "in_proj_b", "out_proj",
          "gate_projs.0", "up_projs.1", "down_projs.1", "q_a_proj", "q_b_proj", "kv_a_proj_with_mqa", "kv_b_proj"]
-TOWERS = r"(model\.)?(vision_tower|audio_tower|multi_modal_projector|visual|vision_model|connector|embed_vision)\..*"
+TOWERS = r"(model\.)?(vision_tower|audio_tower|multi_modal_projector|projector|visual|vision_model|connector|embed_vision)\..*"
 
 
 def generations(kind: str) -> list[str]:
@@ -166,12 +174,12 @@ def generations(kind: str) -> list[str]:
 
 
 def of_tower(name: str) -> bool:
-    return re.match("(model\\.)?(vision_tower|audio_tower|multi_modal_projector|visual|vision_model|connector|embed_vision)\\.", name) is not None
+    return re.match("(model\\.)?(vision_tower|audio_tower|multi_modal_projector|projector|mlp_AR|visual|vision_model|connector|embed_vision)\\.", name) is not None
 
 
 def older_name(name: str) -> str:
-    """Returns the name of a Qwen2-VL's tensor until transformers 4.51."""
-    for current, older in QWEN2_OLDER.items():
+    """Returns the name of a Qwen2-VL's tensor until transformers 4.51, or of PaddleOCR-VL's as published."""
+    for current, older in OLDER.items():
         if name.startswith(current):
             return older + name.removeprefix(current)
     return name
@@ -184,11 +192,12 @@ def as_published(kind: str, generation: str, config: dict) -> dict:
             place.pop("tie_word_embeddings", None)
     if kind.startswith("ministral3") and generation == "current":
         config["model_type"] = "ministral3"
-    if kind.startswith("qwen2") and generation == "older":  # flat, with the rope settings of transformers 4
+    if kind.startswith(FLAT) and generation == "older":  # with the rope settings of transformers 4
         text = config.pop("text_config")
         rope = text.pop("rope_parameters")
         config |= {key: value for key, value in text.items() if key not in ("model_type", "dtype", "layer_types", "tie_word_embeddings")}
-        config |= {"rope_theta": rope.pop("rope_theta"), "rope_scaling": {"type": "mrope", "mrope_section": rope["mrope_section"]}}
+        turns = {"type": "mrope"} if kind.startswith("qwen2") else {"type": "default", "rope_type": "default"}
+        config |= {"rope_theta": rope.pop("rope_theta"), "rope_scaling": turns | {"mrope_section": rope["mrope_section"]}}
     return config
 
 
@@ -211,17 +220,17 @@ def write_base(kind: str, generation: str, folder: Path) -> type:
     model.save_pretrained(folder)
     tied = getattr(model.config, "tie_word_embeddings", False)
     state = {name: tensor.clone() for name, tensor in model.state_dict().items() if not (tied and name == "lm_head.weight")}
-    if kind.startswith("qwen2") and generation == "older":
+    if kind.startswith(FLAT) and generation == "older":
         state = {older_name(name): tensor for name, tensor in state.items()}
     if kind == "voxtral" and generation == "older":  # as published
         state = {re.sub(r"^model\.language_model\.", "language_model.model.", re.sub(r"^lm_head", "language_model.lm_head", name)): tensor
                  for name, tensor in state.items()}
-    if generation == "current" or kind.startswith(("qwen2", "voxtral")) and generation != "twice":
+    if generation == "current" or kind.startswith((*FLAT, "voxtral")) and generation != "twice":
         turned = kind != "mistral4"  # in both generations as the class has them
         state = {name: tensor.transpose(1, 2).contiguous() if turned and ".mlp.experts." in name else tensor for name, tensor in state.items()}
         save_file(state, folder / "model.safetensors", {"format": "pt"})
     names = list(load_file(folder / "model.safetensors"))
-    older = "language_model.model.model." if generation == "twice" else "model.layers." if kind.startswith("qwen2") else "language_model.model."
+    older = "language_model.model.model." if generation == "twice" else "model.layers." if kind.startswith(FLAT) else "language_model.model."
     current = ("model.language_model.", "model.text_model.", "language_model.model.")
     assert any(name.startswith(current if generation == "current" else older) for name in names), names
     config = as_published(kind, generation, json.loads((folder / "config.json").read_text()))

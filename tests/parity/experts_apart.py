@@ -27,7 +27,7 @@ KEPT_ROUTERS = ("glm4_moe_lite", "deepseek_v2", "deepseek_v3", "deepseek_v32", "
 RENAMED = {
     "minimax_m2": {".mlp.e_score_correction_bias": ".block_sparse_moe.e_score_correction_bias"},
     "ernie4_5_moe": {".mlp.gate.moe_statics.": ".mlp.moe_statics."},
-} | dict.fromkeys(("granitemoe", "granitemoeshared"), {
+} | dict.fromkeys(("granitemoe", "granitemoeshared", "granitemoehybrid"), {
     ".experts.gate_up_proj": ".input_linear.weight", ".experts.down_proj": ".output_linear.weight", ".router.weight": ".router.layer.weight"})
 
 
@@ -196,7 +196,8 @@ def apart(model) -> None:
     hide_indexers(model)
     if model_type.startswith("granitemoe"):
         for layer in model.model.layers:
-            layer.block_sparse_moe.router = LayerRouter(layer.block_sparse_moe.router)
+            if layer.block_sparse_moe is not None:
+                layer.block_sparse_moe.router = LayerRouter(layer.block_sparse_moe.router)
         return balance_apart(model)
     if model_type == "nemotron_h":
         for layer in model.model.layers:

@@ -48,6 +48,7 @@ ARCHITECTURES = {
     "olmo": gguf.MODEL_ARCH.OLMO,
     "nemotron": gguf.MODEL_ARCH.NEMOTRON,
     "bloom": gguf.MODEL_ARCH.BLOOM,
+    "mpt": gguf.MODEL_ARCH.MPT,
     "glm4_moe": gguf.MODEL_ARCH.GLM4_MOE,
     "olmoe": gguf.MODEL_ARCH.OLMOE,
     "ernie4_5_moe": gguf.MODEL_ARCH.ERNIE4_5_MOE,
@@ -175,11 +176,13 @@ def write_settings(writer: gguf.GGUFWriter, config: dict) -> None:
     writer.add_head_count_kv(groups_of(config))
     writer.add_key_length(head_dim)
     writer.add_value_length(head_dim)
-    if kind not in ("gpt2", "bloom"):
+    if kind not in ("gpt2", "bloom", "mpt"):
         writer.add_rope_freq_base(scaled_base(rope.get("rope_theta", config.get("rope_theta", 10000.0)), config, head_dim))
         turned = rope.get("partial_rotary_factor", config.get("partial_rotary_factor", config.get("rotary_pct", 1.0)))
         turned = 0.25 if kind.startswith("qwen3_") and "linear_num_key_heads" in config and turned == 1.0 else turned
         writer.add_rope_dimension_count(int(head_dim * turned))
+    if kind == "mpt":
+        writer.add_max_alibi_bias(8.0)
     if kind == "olmo":
         writer.add_layer_norm_eps(1e-5)
     if config.get("clip_qkv"):
@@ -320,6 +323,9 @@ def write(folder: Path, path: Path) -> None:
     kind = config["model_type"]
     if kind == "bloom":
         config |= {"num_hidden_layers": config["n_layer"], "max_position_embeddings": 2048}
+    if kind == "mpt":
+        config |= {"num_hidden_layers": config["n_layers"], "max_position_embeddings": config["max_seq_len"], "hidden_size": config["d_model"],
+                   "num_attention_heads": config["n_heads"], **config["attn_config"]}
     if kind == "gpt2":
         config = {key: value for key, value in config.items() if key != "rms_norm_eps"} | {key: config[name] for key, name in GPT2.items()}
     names = gguf.get_tensor_name_map(ARCHITECTURES[kind], config["num_hidden_layers"])

@@ -194,6 +194,7 @@ GGUFS = {
     "olmo": {},
     "nemotron": {},
     "bloom": {},
+    "mpt": {},
     "qwen3-next": {"full_attention_interval": 2, "layer_types": None},
     "qwen3-5": {"full_attention_interval": 3, "layer_types": None},
     "qwen3-5-moe": {"full_attention_interval": 2, "layer_types": None},

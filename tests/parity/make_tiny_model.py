@@ -223,6 +223,7 @@ GRANITE4 = (
 )
 # Granite 4's own layers without attention.
 GRANITE4_MAMBA = GRANITE4 | {"mamba_d_state": 12, "mamba_n_groups": 1, "layer_types": ["mamba", "attention", "mamba"]}
+GRANITE4_EXPERTS = {"num_local_experts": 6, "num_experts_per_tok": 2, "intermediate_size": 24}
 FALCON_H1 = (
     LLAMAS_OWN
     | family("falcon_h1", "FalconH1ForCausalLM")
@@ -251,6 +252,13 @@ BLOOM = (
     | {key: None for key in ("layer_norm_eps", "intermediate_size", "num_hidden_layers", "num_key_value_heads", "max_position_embeddings",
                              "rope_parameters", "hidden_act", "attention_dropout")}
     | {"n_layer": 3, "layer_norm_epsilon": 1e-3, "hidden_dropout": 0.0, "attention_dropout": 0.0, "pretraining_tp": 4}
+)
+MPT = (
+    LAYER_NORM
+    | family("mpt", "MPTForCausalLM")
+    | {key: None for key in ("layer_norm_eps", "intermediate_size", "num_hidden_layers", "num_key_value_heads", "num_attention_heads", "hidden_size",
+                             "max_position_embeddings", "rope_parameters", "hidden_act", "attention_dropout")}
+    | {"d_model": 32, "n_heads": 4, "n_layers": 3, "max_seq_len": 128, "layer_norm_epsilon": 1e-3, "expansion_ratio": 4, "no_bias": True}
 )
 GPTJ = (
     GPT2
@@ -958,6 +966,13 @@ VARIANT_CONFIGS = {
         "vocab_size_per_layer_input": 400,
         "pad_token_id": 1,
     },
+    "mpt": MPT | {"tie_word_embeddings": True, "attn_config": {"alibi": True, "attn_impl": "torch", "clip_qkv": None, "qk_ln": False}},
+    # Six heads have slopes of two kinds; some values reach the bounds.
+    "mpt-bounds": MPT
+    | {"n_heads": 6, "d_model": 36, "tie_word_embeddings": False, "attn_config": {"alibi": True, "clip_qkv": 3.0, "softmax_scale": 0.5}},
+    "granite4-experts": GRANITE4_MAMBA | GRANITE4_EXPERTS | {"position_embedding_type": "nope", "tie_word_embeddings": True},
+    "granite4-experts-rope": GRANITE4 | GRANITE4_EXPERTS
+    | {"position_embedding_type": "rope", "num_local_experts": 4, "num_experts_per_tok": 1, "shared_intermediate_size": 40, "num_key_value_heads": 4},
     # A linear layer for each matrix of each expert (llama4_apart.py).
     "llama4-apart": LLAMA4 | {"head_dim": 12, "floor_scale": 4, "attn_scale": 0.5},
     "llama4-apart-interleaved": LLAMA4
@@ -978,7 +993,7 @@ VARIANT_CONFIGS = {
 SEEDS = {"gpt-oss": 300, "llama4": 310, "llama4-interleaved": 311, "ministral3": 312, "ministral3-window": 313, "gemma4": 314, "gemma4-untied": 315,
          "gemma4-moe": 316, "gemma4-moe-untied": 319, "gemma4-shared": 320, "gemma4-shared-untied": 321} | {
     name: seed for seed, name in enumerate(["qwen3-next", "qwen3-next-mixed", "qwen3-5", "qwen3-5-tied", "qwen3-5-moe", "qwen3-5-moe-balanced"], start=310)} | {
-    name: seed for seed, name in enumerate(["granite4-mamba", "granite4-mamba-groups", "falcon-h1", "falcon-h1-normed", "nemotron-h", "nemotron-h-bias", "glm4-lite", "glm4-lite-groups", "nemotron-3", "nemotron-3-latent", "mistral4", "mistral4-groups", "llama4-apart", "llama4-apart-interleaved"], start=330)}
+    name: seed for seed, name in enumerate(["granite4-mamba", "granite4-mamba-groups", "falcon-h1", "falcon-h1-normed", "nemotron-h", "nemotron-h-bias", "glm4-lite", "glm4-lite-groups", "nemotron-3", "nemotron-3-latent", "mistral4", "mistral4-groups", "llama4-apart", "llama4-apart-interleaved", "mpt", "mpt-bounds", "granite4-experts", "granite4-experts-rope"], start=330)}
 # Families with experts of 2024 to 2026: seeds that do not depend on the place.
 SEEDS |= {name: seed for seed, name in enumerate(
     ["glm4-moe", "glm4-moe-groups", "olmoe", "olmoe-balanced", "granitemoe", "granitemoe-balanced", "granitemoe-shared", "granitemoe-shared-tied",
@@ -986,7 +1001,7 @@ SEEDS |= {name: seed for seed, name in enumerate(
      "deepseek-moe", "deepseek-moe-tied", "flex-olmo", "flex-olmo-balanced", "deepseek-v32", "glm-5", "deepseek-v32-tied", "glm-5-pattern"], start=400)}
 # With the seeds of their places a layer leaves an expert almost without tokens, whose change is
 # then that of rounding.
-SEEDS |= {"glm4-moe-groups": 430, "dots1-window": 446, "deepseek-v32": 438, "glm4-lite-groups": 545, "mistral4-groups": 353}
+SEEDS |= {"glm4-moe-groups": 430, "dots1-window": 446, "deepseek-v32": 438, "glm4-lite-groups": 545, "mistral4-groups": 353, "granite4-experts-rope": 561}
 
 
 # Settings that a config.json states as null: if they are missing they have another value.

@@ -59,6 +59,10 @@ TEST_CASE("settings of experts that forge does not compute are refused by their 
              Contains("moe_layer_freq is 2"));
   CHECK_THAT(fault_of("granite-3.0-1b-a400m-instruct", {{"num_local_experts", 0}}),
              Contains("num_local_experts is 0"));
+  CHECK_THAT(fault_of("granite-4.0-h-tiny", {{"num_experts_per_tok", 65}}),
+             Contains("more than the number of experts, 64"));
+  CHECK_THAT(fault_of("granite-4.0-h-tiny", {{"output_router_logits", true}}),
+             Contains("output_router_logits is true"));
 }
 
 TEST_CASE("Mistral Small 4's positions must say what its heads are") {
@@ -79,6 +83,23 @@ TEST_CASE("Mistral Small 4's positions must say what its heads are") {
   silent["rope_theta"] = 20000.0;
   CHECK_THAT(error_of([&] { model_spec_from_config(silent, "c"); }),
              Catch::Contains("rope_theta is 20000"));
+}
+
+TEST_CASE("MPT's attention is refused where transformers computes another than its authors") {
+  const auto fault_with = [](const char* key, const Json& value) {
+    Json config = published("mpt-7b");
+    config["attn_config"][key] = value;
+    return error_of([&] { model_spec_from_config(config, "c"); });
+  };
+  const std::pair<const char*, Json> refused[]{
+      {"alibi", false},     {"alibi_bias_max", 16}, {"qk_ln", true},
+      {"prefix_lm", true},  {"attn_pdrop", 0.1},    {"attn_type", "multiquery_attention"}};
+  for (const auto& [key, value] : refused)
+    CHECK_THAT(fault_with(key, value), Catch::Contains(std::string("attn_config: ") + key + " is "));
+  CHECK_THAT(fault_with("clip_qkv", -1), Catch::Contains("clip_qkv is -1"));
+  for (const auto& [key, value] : {std::pair("expansion_ratio", Json(2)), {"no_bias", false}})
+    CHECK_THAT(fault_of("mpt-7b", {{key, value}}), Catch::Contains(std::string(key) + " is "));
+  CHECK_THAT(fault_of("mpt-7b", {{"attn_config", 3}}), Catch::Contains("attn_config is not an object"));
 }
 
 TEST_CASE("ERNIE's range of layers with experts says which have an MLP") {

@@ -344,7 +344,7 @@ TEST_CASE("a GGUF's metadata and tensors give the spec") {
   CHECK(error_of([&] { model_spec_from_gguf(metadata, tensors, {}, "m.gguf"); }) ==
         "m.gguf: the architecture gpt9 is not known; forge knows llama, qwen2, qwen2vl, qwen3, qwen3vl, phi3, gemma, gemma2, gemma3, smollm3, "
         "granite, olmo2, chatglm, glm4, command-r, cohere2, starcoder2, gptneox, falcon, stablelm, gpt2, qwen2moe, qwen3moe, qwen3vlmoe, "
-        "mistral3, phi2, seed_oss, exaone4, ernie4_5, hunyuan-dense, arcee, olmo, nemotron, bloom, glm4moe, olmoe, granitemoe, "
+        "mistral3, phi2, seed_oss, exaone4, ernie4_5, hunyuan-dense, arcee, olmo, nemotron, bloom, mpt, glm4moe, olmoe, granitemoe, "
         "ernie4_5-moe, minimax-m2, dots1, hunyuan-moe, deepseek, qwen3next, qwen35, qwen35moe");
 }
 
@@ -509,7 +509,7 @@ TEST_CASE("decoders of one page are refused for what the page does not compute, 
   CHECK_THAT(granite({{"layer_types", nullptr}, {"time_step_limit", {0, 0.1}}}), Catch::Contains("time_step_limit bounds steps at 0.1"));
   CHECK_THAT(fault("NemotronHForCausalLM", {{"hybrid_override_pattern", "MX"}}), Catch::Contains("hybrid_override_pattern has \"X\", expected M, *, - or E"));
   CHECK_THAT(granite({{"layer_types", {"attention"}}}), Catch::Contains("is not a list of num_hidden_layers names"));
-  CHECK_THAT(granite({{"num_local_experts", 62}}), Catch::Contains("num_local_experts is 62"));
+  CHECK_THAT(granite({{"num_local_experts", 2}, {"num_experts_per_tok", 3}}), Catch::Contains("num_experts_per_tok is more than the number of experts, 2"));
   CHECK_THAT(granite({{"position_embedding_type", "alibi"}}), Catch::Contains("position_embedding_type is \"alibi\""));
   const Json opt{{"ffn_dim", 128}};
   const auto with_opt = [&](const char* key, const Json& value) {

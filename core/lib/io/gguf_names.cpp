@@ -43,6 +43,7 @@ constexpr GgufArchitecture kArchitectures[] = {
     {.name = "ernie4_5"},
     {.name = "hunyuan-dense", .layer = Layer::hunyuan},
     {.name = "bloom", .layer = Layer::bloom, .biases = Part::required},
+    {.name = "mpt", .layer = Layer::mpt},
     {.name = "arcee", .permutes_heads = true, .rope_freqs = true},
     {.name = "olmo", .permutes_heads = true, .square_attention = true},
     {.name = "qwen3next", .norms_plus_one = true, .layer = Layer::qwen3_next},
@@ -207,6 +208,15 @@ constexpr Name kBloom[] = {
     {"ffn_up", "mlp.dense_h_to_4h"},
     {"ffn_down", "mlp.dense_4h_to_h"},
 };
+constexpr Name kWholeMpt[] = {
+    {"token_embd", "transformer.wte"},
+    {"output_norm", "transformer.norm_f", GgufRole::norm},
+    {"output", "lm_head"},
+};
+constexpr Name kMpt[] = {
+    {"attn_norm", "norm_1", GgufRole::norm}, {"attn_qkv", "attn.Wqkv"},   {"attn_output", "attn.out_proj"},
+    {"ffn_norm", "norm_2", GgufRole::norm},  {"ffn_up", "ffn.up_proj"}, {"ffn_down", "ffn.down_proj"},
+};
 constexpr Name kHunyuan[] = {
     {"attn_q_norm", "self_attn.query_layernorm", GgufRole::norm},
     {"attn_k_norm", "self_attn.key_layernorm", GgufRole::norm},
@@ -352,7 +362,7 @@ constexpr Names kNames[] = {  // in the order of Layer
     {kFalcon, kWholeFalcon, "transformer.h."},
     {kGpt2, kWholeGpt2, "transformer.h."},
     {kPhi2, kWholePhi2}, {kSeedOss}, {kHunyuan},
-    {kBloom, kWholeBloom, "transformer.h."},
+    {kBloom, kWholeBloom, "transformer.h."}, {kMpt, kWholeMpt, "transformer.blocks."},
     {kRouted}, {kGlm4Moe}, {kMinimax}, {kErnieMoe}, {kHunyuanMoe}, {kGraniteMoe},
     {kQwen3Next}, {kQwen35},
 };

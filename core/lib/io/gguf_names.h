@@ -18,7 +18,7 @@ struct GgufArchitecture {
   // Names that its layers' tensors have beside those that most have.
   enum class Layer {
     plain, llama, experts, phi3, sandwich, olmo2, glm, glm4, starcoder2, gpt_neox, falcon, gpt2,
-    phi2, seed_oss, hunyuan, bloom, routed, glm4_moe, minimax, ernie_moe, hunyuan_moe, granite_moe, qwen3_next, qwen35
+    phi2, seed_oss, hunyuan, bloom, mpt, routed, glm4_moe, minimax, ernie_moe, hunyuan_moe, granite_moe, qwen3_next, qwen35
   } layer = Layer::plain;
   GgufPart biases = GgufPart::unknown;  // of attention's output and of the MLP
   GgufPart head = GgufPart::optional;   // of its own, beside the embedding

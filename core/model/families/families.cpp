@@ -31,7 +31,7 @@ const std::vector<Family>& families() {
       gpt_oss_family(), deepseek_v2_family(), deepseek_v3_family(), ministral3_family(), llama4_family(),
       phi_family(), seed_oss_family(), exaone4_family(), ernie4_5_family(), hunyuan_v1_dense_family(),
       arcee_family(), olmo_family(), nemotron_family(), granitemoehybrid_family(), opt_family(), gptj_family(),
-      bloom_family(), glm4_moe_family(), olmoe_family(), granitemoe_family(), granitemoeshared_family(),
+      bloom_family(), mpt_family(), glm4_moe_family(), olmoe_family(), granitemoe_family(), granitemoeshared_family(),
       ernie4_5_moe_family(), minimax_m2_family(), dots1_family(), hunyuan_v1_moe_family(), deepseek_family(),
       flex_olmo_family(), deepseek_v32_family(), glm_moe_dsa_family(), glm4_moe_lite_family(), mistral4_family(), falcon_h1_family(), gemma4_family(),
       nemotron_h_family(), qwen3_next_family(), qwen3_5_family(), qwen3_5_moe_family()};

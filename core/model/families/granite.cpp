@@ -1,8 +1,8 @@
 // Granite (IBM, 2024): Llama's layer with a factor on the embeddings, on the scores, on what each
 // half adds to the stream, and on the logits.
 //
-// Granite 4 (2025) without experts: the same with gate and up in one matrix, Mamba-2 in place of
-// attention in most layers of some models, and in some no positions.
+// Granite 4 (2025): the same with gate and up in one matrix, Mamba-2 in place of attention in most
+// layers of some models, in some no positions, and in some GraniteMoE's experts beside that MLP.
 //
 // GraniteMoE: Granite's layer with experts in place of the MLP, all of a layer in two tensors, gate
 // and up of an expert one above the other. The router has a softmax over the chosen experts.
@@ -51,32 +51,36 @@ void write(const ModelSpec& spec, Json& config) {
 constexpr const char* kMambaKeys[] = {"mamba_n_heads", "mamba_n_groups", "mamba_d_state", "mamba_d_head", "mamba_d_conv", "mamba_expand",
                                       "mamba_chunk_size", "mamba_conv_bias", "mamba_proj_bias", "time_step_limit"};
 
-// Refuses experts, which this page does not compute.
-void refuse_experts(Settings& settings) {
-  if (const int64_t experts = settings.integer("num_local_experts", 0, kMostExperts, 8); experts > 0)
-    settings.unsupported("num_local_experts",
-                         "is " + std::to_string(experts) + ", and forge computes Granite 4 without experts");
+// Reads the experts beside the MLP, if there are any, whose sizes are intermediate_size.
+void read_own_experts(Settings& settings, ModelSpec& spec) {
+  spec.num_experts = settings.integer("num_local_experts", 0, kMostExperts, 8);
+  for (const char* idle : {"num_experts_per_tok", "output_router_logits", "router_aux_loss_coef"}) settings.find(idle);
+  if (spec.num_experts == 0) return;
+  read_per_token(settings, spec, 2);
+  spec.expert_size = spec.intermediate_size;
+  settings.must_be("output_router_logits", false, "no loss that balances experts");
 }
 
 void read_granite4(Settings& settings, ModelSpec& spec) {
   read(settings, spec);
-  refuse_experts(settings);
+  read_own_experts(settings, spec);
   read_state_layers(settings, spec);
   const std::string positions = settings.text("position_embedding_type", "none");
   if (positions != "rope") spec.rope = {.partial_rotary_factor = 0};
   if (positions != "rope" && positions != "nope" && settings.find("position_embedding_type"))
     settings.unsupported("position_embedding_type", "is \"" + positions + "\", forge computes rope, nope and null");
   spec.intermediate_size = settings.integer("shared_intermediate_size", 1, kMostIntermediate, 1024);
-  // Without experts these change nothing; without Mamba layers theirs do not.
-  for (const char* idle : {"num_experts_per_tok", "output_router_logits", "router_aux_loss_coef"}) settings.find(idle);
+  if (spec.num_experts > 0) spec.shared_expert_size = spec.intermediate_size;
   if (spec.recurrent()) return read_mamba(settings, spec, {});
-  for (const char* idle : kMambaKeys) settings.find(idle);
+  for (const char* idle : kMambaKeys) settings.find(idle);  // change nothing without Mamba layers
 }
 
 void write_granite4(const ModelSpec& spec, Json& config) {
   write(spec, config);
   config["shared_intermediate_size"] = spec.intermediate_size;
-  config["num_local_experts"] = config["num_experts_per_tok"] = 0;
+  config["num_local_experts"] = spec.num_experts;
+  config["num_experts_per_tok"] = spec.experts_per_token;
+  if (spec.num_experts > 0) config["intermediate_size"] = spec.expert_size;
   config["layer_types"] = Json::array();
   for (int64_t layer = 0; layer < spec.num_layers; ++layer) config["layer_types"].push_back(spec.delta(layer) ? "mamba" : "attention");
   if (spec.recurrent()) write_mamba(spec, config);
@@ -101,10 +105,6 @@ ValueId scaled_layer(Recorder& g, const ModelSpec& m, int64_t layer, ValueId h,
 
 ValueId merged_mlp(Recorder& g, const ModelSpec& m, ValueId x) {
   return shared_mlp(g, m, x, m.intermediate_size);
-}
-
-ValueId granite4_layer(Recorder& g, const ModelSpec& m, int64_t layer, ValueId h) {
-  return scaled_layer(g, m, layer, h, merged_mlp);
 }
 
 ValueId layer(Recorder& g, const ModelSpec& m, int64_t layer, ValueId h) {
@@ -165,9 +165,18 @@ ValueId experts_and_shared(Recorder& g, const ModelSpec& m, ValueId x) {
   return add(g, routed, shared_mlp(g, m, x, m.shared_expert_size));
 }
 
+ValueId granite4_layer(Recorder& g, const ModelSpec& m, int64_t layer, ValueId h) {
+  return scaled_layer(g, m, layer, h, m.num_experts > 0 ? experts_and_shared : merged_mlp);
+}
+
 ValueId moe_layer(Recorder& g, const ModelSpec& m, int64_t layer, ValueId h) {
   return scaled_layer(g, m, layer, h, experts_and_shared);
 }
+
+// Endings of joined experts in files, and the names of their modules.
+const std::vector<std::pair<std::string, std::string>> kStoredExperts{
+    {"block_sparse_moe.input_linear.weight", "block_sparse_moe.experts.gate_up_proj"},
+    {"block_sparse_moe.output_linear.weight", "block_sparse_moe.experts.down_proj"}};
 
 }  // namespace
 
@@ -187,6 +196,7 @@ Family granitemoehybrid_family() {
   return {.name = "granitemoehybrid",
           .architecture = "GraniteMoeHybridForCausalLM",
           .max_position_embeddings = 2048,
+          .stored_names = kStoredExperts,
           .flags = {{"attention_bias", false, kAttentionBiases}},
           .read = read_granite4,
           .write = write_granite4,
@@ -199,10 +209,7 @@ Family granitemoe_family() {
           .gguf_architecture = "granitemoe",
           .mixture = true,
           .max_position_embeddings = 2048,
-          .stored_names = {{"block_sparse_moe.input_linear.weight",
-                            "block_sparse_moe.experts.gate_up_proj"},
-                           {"block_sparse_moe.output_linear.weight",
-                            "block_sparse_moe.experts.down_proj"}},
+          .stored_names = kStoredExperts,
           .gguf_experts = {.own_width = false},
           .flags = {kAttentionBias},
           .read = read_moe,

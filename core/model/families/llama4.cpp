@@ -3,8 +3,8 @@
 // or every second, has experts, of which a token goes through one and through one that all share.
 //
 // A router weighs what goes into an expert and not what comes out of it. Files join a layer's
-// experts; those of axolotl ("Linearized") hold a linear layer for each matrix of each expert, which
-// its quantisation needs: experts.gate_projs.N, experts.up_projs.N and experts.down_projs.N.
+// experts; those of axolotl ("Linearized") hold a linear layer for each matrix of each expert, so
+// that it can be quantised: experts.gate_projs.N, experts.up_projs.N and experts.down_projs.N.
 #include <algorithm>
 
 #include "core/model/families/config_spec.h"

@@ -41,6 +41,13 @@ const std::vector<Renaming> kOfQwen2Audio{{"language_model.lm_head.", "lm_head."
 // "GPTNeoXForCausalLM" and "nemotron_h".
 const std::vector<Renaming> kAlone{{"embed_out.", "lm_head."}, {"backbone.", "model."}};
 
+// "paddleocr_vl".
+const std::vector<Renaming> kOfPaddleOcr{{"mlp_AR.", "model.projector."},
+                                         {"visual.", "model.visual."},
+                                         {"model.layers.", "model.language_model.layers."},
+                                         {"model.embed_tokens.", "model.language_model.embed_tokens."},
+                                         {"model.norm.", "model.language_model.norm."}};
+
 // Windows that Qwen2's and Qwen3's own classes have.
 const std::vector<std::string> kWindowKeys{"use_sliding_window", "sliding_window", "max_window_layers", "layer_types"};
 
@@ -220,6 +227,17 @@ std::vector<Wrapper> of_gemma4() {
 
 std::vector<Wrapper> of_others() {
   return {
+      {.name = "paddleocr_vl",
+       .architecture = "PaddleOCRVLForConditionalGeneration",
+       .texts = {{.type = "paddleocr_vl_text",
+                  .family = "llama",
+                  .unread = {"attention_bias", "mlp_bias", "pretraining_tp", "attention_dropout"},
+                  .sections = {16, 24, 24}, .whole_sections = true,
+                  .spelled = {{"use_bias", {"attention_bias", "mlp_bias"}}}}},
+       .image_settings = {"vision_config", "image_token_id", "video_token_id", "vision_start_token_id", "vision_end_token_id"},
+       .towers = {"visual", "projector"},
+       .older_names = kOfPaddleOcr,
+       .flat = true},
       {.name = "glm4v",
        .architecture = "Glm4vForConditionalGeneration",
        .texts = {{.type = "glm4v_text",
@@ -324,6 +342,12 @@ Json text_defaults(const Wrapper& wrapper, const WrappedText& type, const Json& 
 
 // Sets what the text_config's class computes otherwise than the family's own class.
 void set_what_differs(const WrappedText& type, Json& text) {
+  for (const auto& [key, own] : type.spelled) {
+    const Json value = text.value(key, Json());
+    text.erase(key);
+    for (const std::string& name : own)
+      if (!value.is_null()) text[name] = value;
+  }
   for (const auto& [key, value] : type.fixed) text[key] = value;
   const auto number = [&](const char* key) { return is_set(text, key) && text[key].is_number_integer() ? text[key].get<int64_t>() : 0; };
   if (type.equal_heads && number("num_attention_heads") > 0) text["head_dim"] = number("hidden_size") / number("num_attention_heads");

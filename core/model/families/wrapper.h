@@ -31,6 +31,8 @@ struct WrappedText {
   int64_t image_layers = 0;     // ModelSpec::image_layers, if vision_config does not list them
   bool joined_experts = false;  // ModelSpec::joined_experts
   std::vector<std::pair<std::string, Json>> fixed = {};  // settings of the family that this class does not vary
+  // Keys of this class, and the family's keys of the same setting.
+  std::vector<std::pair<std::string, std::vector<std::string>>> spelled = {};
   bool equal_heads = false;  // a head has hidden_size / num_attention_heads features: head_dim is not read
   bool whole_turns = false;  // all features of a head turn if no partial_rotary_factor is stated
 };

@@ -145,13 +145,13 @@ GgufHeads gguf_heads_of(const ModelSpec& spec) {
 }
 
 // The architectures whose keys are all written here.
-constexpr std::array<std::string_view, 45> kWritten{
+constexpr std::array<std::string_view, 46> kWritten{
     "llama", "mistral3", "qwen2", "qwen2vl", "qwen3", "qwen3vl", "phi3",
     "gemma", "gemma2", "gemma3", "granite", "olmo2", "glm4", "command-r",
     "starcoder2", "smollm3", "stablelm", "gptneox", "falcon", "qwen2moe",
     "qwen3moe", "qwen3vlmoe", "chatglm", "cohere2", "gpt2", "phi2",
     "seed_oss", "exaone4", "ernie4_5", "hunyuan-dense", "arcee", "olmo",
-    "nemotron", "bloom", "glm4moe", "olmoe", "ernie4_5-moe", "minimax-m2", "dots1",
+    "nemotron", "bloom", "mpt", "glm4moe", "olmoe", "ernie4_5-moe", "minimax-m2", "dots1",
     "hunyuan-moe", "deepseek", "granitemoe", "qwen3next", "qwen35", "qwen35moe"};
 
 // Adds the scales that only some architectures have.
@@ -162,6 +162,7 @@ void add_scales(const ModelSpec& spec, const std::string& architecture, Keys& ke
     keys.number("residual_scale", spec.residual_scale);
     keys.number("logit_scale", 1 / spec.logit_scale);  // a divisor there
   }
+  if (architecture == "mpt") keys.number("attention.max_alibi_bias", 8);
   if (architecture == "mistral3" && spec.rope.type == RopeType::yarn) keys.number("rope.scaling.yarn_log_multiplier", 1);
   if (architecture == "command-r" || architecture == "cohere2") keys.number("logit_scale", spec.logit_scale);
 }
