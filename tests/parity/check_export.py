@@ -27,6 +27,7 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "tests/parity"), str(ROOT / "tests/fixtures")]
 from llama_library import LlamaCpp  # noqa: E402
 from llama_quantiser import compare, tensors  # noqa: E402
+from make_model_goldens import GGUFS  # noqa: E402
 from tally import Tally  # noqa: E402
 from variants import write_variant  # noqa: E402
 
@@ -34,7 +35,9 @@ TEXTS = ["The lighthouse keeper climbed the stairs and lit the lamp.", "def mean
          "In 1969, 3.5 million people watched; 42 % said so.", "Où est la lune ?"]
 TYPES = ["f32", "f16", "bf16", "q8_0", "q6_k", "q5_k_m", "q4_k_m", "q4_0"]
 VARIANTS = ["base", "tied", "qwen3", "bias", "phi3", "gemma2", "head-dim", "gemma", "gemma3", "granite", "olmo2", "glm4", "cohere", "starcoder2", "smollm3", "stablelm", "stablelm-parallel",
-            "gpt-neox", "falcon", "falcon-grouped", "glm", "gpt2", "gpt2-untied", "cohere2", "olmo3", "phi", "seed-oss", "exaone4", "ernie", "hunyuan", "arcee", "olmo", "nemotron", "bloom", "mpt", "mixtral", "qwen2-moe", "qwen3-moe"]
+            "gpt-neox", "falcon", "falcon-grouped", "glm", "gpt2", "gpt2-untied", "cohere2", "olmo3", "phi", "seed-oss", "exaone4", "ernie", "hunyuan", "arcee", "olmo", "nemotron", "bloom", "mpt", "mixtral", "qwen2-moe", "qwen3-moe",
+            "ministral3", "glm4-moe", "olmoe", "granitemoe", "granitemoe-shared", "ernie-moe", "minimax-m2", "dots1", "hunyuan-moe", "deepseek-moe",
+            "qwen3-next", "qwen3-5", "qwen3-5-moe"]
 ALL = ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]
 
 def linears_of(model: torch.nn.Module) -> list[str]:
@@ -135,7 +138,7 @@ class HalfGelu(torch.nn.Module):
 
 def with_llama_gelu(model: torch.nn.Module) -> bool:
     """Replaces the model's GELU by HalfGelu; returns False for a model that has none."""
-    found = [(parent, name) for parent in model.modules() for name, child in parent.named_children() if "GELU" in type(child).__name__]
+    found = [(parent, name) for parent in model.modules() for name, child in parent.named_children() if "gelu" in type(child).__name__.lower()]
     for parent, name in found:
         setattr(parent, name, HalfGelu())
     return bool(found)
@@ -228,6 +231,7 @@ def check_types(name: str, source: list, merged: Path, folder: Path, library: Ll
                 exact = kl = divergence(logits(rounded(load(merged), ROUNDED[kind]), ids), got, without=2)
             greedy = model.greedy(ids[0], 16)
         tokens = torch.tensor([ids[0]])
+        reference.generation_config.eos_token_id = None  # or generate() would forbid it
         expected = reference.generate(tokens, max_new_tokens=16, min_new_tokens=16, do_sample=False)[0, len(ids[0]):].tolist()
         same = next((i for i, (a, b) in enumerate(zip(greedy, expected)) if a != b), 16)
         plain = kind in ("f32", "f16")
@@ -260,11 +264,14 @@ def check_lora(name: str, model_path: Path, adapter: Path, folder: Path, library
 def as_llama_has_it(model_path: Path) -> None:
     """Writes the variant's family with random weights and settings that llama.cpp knows.
 
-    They are: every fourth layer without a window, one base of the angles, and heads that are
-    together as wide as the model."""
+    They are: every fourth layer without a window, one base of the angles, heads that are together
+    as wide as the model, and a delta rule whose keys are as wide as its values."""
     config = AutoConfig.from_pretrained(model_path)
     if config.model_type == "glm":
         config.head_dim = config.hidden_size // config.num_attention_heads
+    elif hasattr(config, "linear_value_head_dim"):
+        config.linear_value_head_dim = config.linear_key_head_dim
+        config.rope_parameters["mrope_section"] = [1, 1, 0]
     else:
         config.num_hidden_layers = 5
         config.layer_types = ["full_attention" if layer == 3 else "sliding_attention" for layer in range(5)]
@@ -285,10 +292,15 @@ def check_tiny_gguf(variant: str, model_path: Path, folder: Path, library: Llama
         (model_path / "config.json").write_text(json.dumps(config | assumed))
     if variant in ("glm", "cohere2", "olmo3"):
         as_llama_has_it(model_path)
+    if variant.startswith(("qwen3-next", "qwen3-5")):
+        config = json.loads((model_path / "config.json").read_text()) | GGUFS[variant]
+        (model_path / "config.json").write_text(json.dumps({key: value for key, value in config.items() if value is not None}))
+        as_llama_has_it(model_path)
+    model = load(model_path)
     # peft adapts a mixture's experts as transformers 5 has joined them.
-    mixture = variant.startswith(("mixtral", "qwen2-moe", "qwen3-moe"))
+    mixture = getattr(model.config, "num_experts_per_tok", None)
     targets = ["q_proj", "k_proj", "v_proj", "o_proj"] if mixture else "all-linear"
-    make_adapter(load(model_path), dict(r=4, lora_alpha=8, target_modules=targets), folder / "adapter")
+    make_adapter(model, dict(r=4, lora_alpha=8, target_modules=targets), folder / "adapter")
     source = ["--model", model_path, "--adapter", folder / "adapter"]
     forge("merge", *source, "--dtype", "fp32", "--output", folder / "merged", "--no-check")
     check_types(variant, source, folder / "merged", folder, library, lambda model: ids)

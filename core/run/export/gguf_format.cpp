@@ -1,5 +1,6 @@
 #include "core/run/export/gguf_format.h"
 
+#include <algorithm>
 #include <charconv>
 
 #include "core/lib/base/error.h"
@@ -59,8 +60,11 @@ const GgufFormat& gguf_format(const std::string& name) {
 }
 
 DType gguf_tensor_type(const GgufFormat& format, const TensorInfo& tensor, const ModelSpec& spec) {
-  // Routers are small but too important to be quantised, and llama.cpp adds positions as floats.
-  if (tensor.shape.size() < 2 || has(tensor.name, "_norm.") || has(tensor.name, "ffn_gate_inp") || has(tensor.name, "position_embd")) return DType::f32;
+  // Routers are small but too important to be quantised, and llama.cpp adds positions and multiplies
+  // filters as floats.
+  constexpr const char* kFloats[] = {"_norm.", "ffn_gate_inp", "position_embd", "ssm_conv1d"};
+  if (tensor.shape.size() < 2 || std::ranges::any_of(kFloats, [&](const char* part) { return has(tensor.name, part); }))
+    return DType::f32;
   if (!is_quantized(format.dtype)) return format.dtype;
   const int64_t columns = tensor.shape.back();
   DType dtype = wanted(format, tensor.name, spec);

@@ -63,6 +63,9 @@ void require_loadable(const GgufArchitecture& architecture, const ModelSpec& spe
     refuse("expects as many heads of keys and values as of queries, and here they are " +
            std::to_string(spec.num_kv_heads) + " of " + std::to_string(spec.num_heads));
   const GgufRopeFactors factors = rope_factors_of(spec);
+  if (spec.delta_key_dim != spec.delta_value_dim)
+    refuse("expects heads of a delta rule whose keys are as wide as its values, and here they are " +
+           std::to_string(spec.delta_key_dim) + " and " + std::to_string(spec.delta_value_dim));
   if ((!factors.always.empty() && !architecture.rope_freqs) || (!factors.up_to.empty() && !architecture.rope_factors))
     refuse(std::string("has no tensor for the rotary scaling ") + name_of(spec.rope.type) + " of this model");
   if (architecture.head == GgufPart::unknown && !spec.tie_word_embeddings)
