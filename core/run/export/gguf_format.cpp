@@ -60,7 +60,7 @@ const GgufFormat& gguf_format(const std::string& name) {
 }
 
 DType gguf_tensor_type(const GgufFormat& format, const TensorInfo& tensor, const ModelSpec& spec) {
-  // Routers are small but too important to be quantised, and llama.cpp adds positions and multiplies
+  // Routers are small but too important to be quantised; llama.cpp adds positions and multiplies
   // filters as floats.
   constexpr const char* kFloats[] = {"_norm.", "ffn_gate_inp", "position_embd", "ssm_conv1d"};
   if (tensor.shape.size() < 2 || std::ranges::any_of(kFloats, [&](const char* part) { return has(tensor.name, part); }))

@@ -339,7 +339,8 @@ void refuse_more_than_factors(const AdapterFile& adapter, const ModelSpec& spec)
 
 void require_gguf(const ModelSpec& spec, const std::string& model_path, const std::string& text_path, const std::string& scratch) {
   const GgufFormat& format = gguf_format("f32");
-  const std::vector<Entry> entries = entries_of(spec, base_parameters(spec), format);
+  // A layer's experts make one tensor, which the first of a row of experts tells.
+  const std::vector<Entry> entries = entries_of(spec, base_parameters(spec, Experts::in_rows), format);
   const GgufMetadata metadata = metadata_of(spec, {.model_path = model_path, .text_path = text_path}, format);
   const RopeTensors rope = rope_tensors(spec);
   const std::string path = scratch + "/headers.gguf";
