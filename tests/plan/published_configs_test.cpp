@@ -355,6 +355,9 @@ TEST_CASE("joined experts that a target names beside linear layers are passed ov
   adapter.type = AdapterType::lora;
   adapter.target_modules = {"q_proj", "down_proj"};
   CHECK_THAT(error_of([&] { adapter_sites(spec, adapter); }), Catch::Contains("mlp.experts.down_proj is not a linear layer"));
+  adapter.init_from = "an adapter of PEFT, which knows its own layers";
+  CHECK(error_of([&] { adapter_sites(spec, adapter); }) == "no error");
+  adapter.init_from.reset();
   const ModelSpec llama = model_spec_from_config(config_of("Llama-4-Maverick-17B-128E-Instruct"), "c");
   CHECK(adapter_sites(llama, adapter).size() == 48 + 48);  // q; down of MLPs and of shared experts
   adapter.target_parameters = {"feed_forward.experts.down_proj"};

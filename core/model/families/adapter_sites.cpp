@@ -322,7 +322,8 @@ Selection select(const ModelSpec& spec, const AdapterConfig& adapter, Experts ex
     else
       selection.sites.push_back(std::move(site));
   }
-  refuse_experts_alone(named, selection, faults);
+  // PEFT finds no layer of such a name, and passes over it.
+  if (!adapter.init_from) refuse_experts_alone(named, selection, faults);
   name_joined_adapters(selection.sites);
   refuse_unused_parameters(adapter, used_parameters, faults);
   if (adapter.bias == LoraBias::all) refuse_odd_biases(spec, adapter, experts, faults);
