@@ -161,7 +161,7 @@ class Hollow:
 
 # Mixtures of experts sample nothing: LibTorch's kernels, by which the decoder routes tokens, choose
 # no expert here. Their training has stand-ins (values.cpp).
-EXPERTS = ("mixtral", "moe", "gpt-oss", "deepseek", "llama4")
+EXPERTS = ("mixtral", "moe", "gpt-oss", "deepseek", "llama4", "mistral4")
 
 
 def for_card(precision, capability):
