@@ -59,10 +59,12 @@ Part columns_of(const Call& c, const Part& part, int64_t column, int64_t width) 
   return {from_column(c, part, column).data, part.stride, width};
 }
 
-// Returns runs of neighbours of one shape whose gradients of B have equal distances.
+// Returns runs of neighbours of one shape whose gradients of B have equal distances, forward in
+// memory.
 std::vector<Run> runs_of_equals(const Call& c) {
   return runs_of(c, [&](size_t i, size_t next) {
-    const bool equal = next == i + 1 && c.use(i).out == c.use(next).out && c.use(i).rank == c.use(next).rank;
+    const bool equal = next == i + 1 && c.use(i).out == c.use(next).out && c.use(i).rank == c.use(next).rank &&
+                       c.module(i).d_b <= c.module(next).d_b;
     const bool first = i == 0 || c.use(i - 1).rank != c.use(i).rank || c.use(i - 1).out != c.use(i).out;
     return equal && (first || c.module(i).d_b - c.module(i - 1).d_b == c.module(next).d_b - c.module(i).d_b);
   });
