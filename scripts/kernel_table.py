@@ -171,7 +171,7 @@ def compile_nvrtc(library, op, kernels, arch):
 
 COMMITS = 8  # one in this many commits compiles what its build does not hold (tests/sample.py)
 EXTRA_HEADERS = {"optimizer/optimizer": ["optimizer/adamw_8bit.cuh"]}
-OWN_TYPES = r"\b(bf16|fp16|Silu|Sigmoid|SquaredRelu|Clamp|GeluTanh|Gelu|AsStored|Gated|AdamWRule|LionRule)\b"
+OWN_TYPES = r"\b(bf16|fp16|Silu|Sigmoid|Identity|SquaredRelu|Clamp|GeluTanh|Gelu|AsStored|Gated|AdamWRule|LionRule)\b"
 
 
 def in_namespace(kernel):

@@ -98,7 +98,8 @@ struct OpRecord;
 using OpKind = const OpRecord*;
 
 // clamped: gpt-oss's, (min(max(up, −limit), limit) + 1) · g σ(alpha g) with g = min(gate, limit)
-enum class GateKind { silu, gelu_tanh, clamped, sigmoid };
+// product: the gate multiplies as it is.
+enum class GateKind { silu, gelu_tanh, clamped, sigmoid, product };
 enum class ActivationKind { gelu, gelu_tanh, relu, relu2, clamp };
 
 // Tokens that a query sees: those up to its own; all of its own text, in an encoder; or what the

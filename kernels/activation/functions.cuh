@@ -22,6 +22,10 @@ struct Sigmoid {
   }
 };
 
+struct Identity {
+  __device__ __forceinline__ Activated operator()(float x) const { return {x, 1.0f}; }
+};
+
 // 0.5 x (1 + tanh u), u = √(2/π) (x + 0.044715 x³). Computed as x σ(2 u), since 1 + tanh cancels if
 // x is negative.
 struct GeluTanh {

@@ -9,6 +9,7 @@ namespace forge {
 
 inline GateFunction function_of(GateKind kind) {
   if (kind == GateKind::sigmoid) return GateFunction::sigmoid;
+  if (kind == GateKind::product) return GateFunction::product;
   return kind == GateKind::silu ? GateFunction::silu : GateFunction::gelu_tanh;
 }
 

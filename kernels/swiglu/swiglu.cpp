@@ -9,6 +9,7 @@ at::Tensor swiglu(const at::Tensor& gate, const at::Tensor& up, GateFunction fun
   if (function == GateFunction::sigmoid && gate.scalar_type() != at::kDouble)
     return (at::sigmoid(gate.to(at::kFloat)) * up.to(at::kFloat)).to(gate.scalar_type());
   if (function == GateFunction::sigmoid) return at::sigmoid(gate) * up;
+  if (function == GateFunction::product) return gate * up;
   return (function == GateFunction::silu ? at::silu(gate) : at::gelu(gate, "tanh")) * up;
 }
 

@@ -14,6 +14,7 @@ void swiglu_forward_cuda(const SwigluForward& args, CudaStream stream) {
     dispatch_width<T>(wide, [&]<int N>(Width<N>) {
       const auto kernel = args.function == GateFunction::silu      ? swiglu_forward_kernel<T, N, Silu>
                           : args.function == GateFunction::sigmoid ? swiglu_forward_kernel<T, N, Sigmoid>
+                          : args.function == GateFunction::product ? swiglu_forward_kernel<T, N, Identity>
                                                                    : swiglu_forward_kernel<T, N, GeluTanh>;
       launch("swiglu_forward", kernel, grid_of(args.rows, args.width, N), stream, a);
     });
@@ -36,6 +37,7 @@ void swiglu_backward_cuda(const SwigluBackward& args, CudaStream stream) {
     dispatch_width<T>(wide, [&]<int N>(Width<N>) {
       const auto kernel = args.function == GateFunction::silu      ? swiglu_backward_kernel<T, N, Silu>
                           : args.function == GateFunction::sigmoid ? swiglu_backward_kernel<T, N, Sigmoid>
+                          : args.function == GateFunction::product ? swiglu_backward_kernel<T, N, Identity>
                                                                    : swiglu_backward_kernel<T, N, GeluTanh>;
       launch("swiglu_backward", kernel, grid_of(args.rows, args.width, N), stream, a);
     });

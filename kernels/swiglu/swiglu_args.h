@@ -6,8 +6,8 @@
 //   d gate = d y · up · f'(gate)
 //   d up   = d y · f(gate)
 //
-// where f is silu(x) = x σ(x), gelu(x) = x/2 (1 + tanh(√(2/π) (x + 0.044715 x³))) or σ(x), the gate
-// of an attention's result.
+// where f is silu(x) = x σ(x), gelu(x) = x/2 (1 + tanh(√(2/π) (x + 0.044715 x³))), σ(x), the gate
+// of an attention's result, or x itself, in a product of two values.
 //
 // Arithmetic in fp32, every result rounded once. Strides are elements from row to row; gate and up
 // may be the two halves of one row of a fused projection. Bytes: forward 3 passes of rows · width
@@ -21,7 +21,7 @@
 
 namespace forge {
 
-enum class GateFunction { silu, gelu_tanh, sigmoid };
+enum class GateFunction { silu, gelu_tanh, sigmoid, product };
 
 struct SwigluForward {
   Element type = Element::f32;

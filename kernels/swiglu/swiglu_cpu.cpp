@@ -10,6 +10,8 @@ namespace glu {
 template <class T, class V>
 FORGE_INLINE Activated<V> activate(GateFunction function, V x) {
   F one = set(1.0f);
+  if (function == GateFunction::product)
+    return {x, less(set(0.0f), abs(x), one, one)};  // 1, for as many numbers as x has
   if (function == GateFunction::silu) {
     V s = sizeof(T) == 2 ? sigmoid_near(x) : sigmoid(x);
     // x σ(x) of −∞ is 0 and not ∞ times it: below −104 the product stays at its value there, 1e-36.

@@ -8,6 +8,7 @@ namespace {
 
 at::Tensor activate(const at::Tensor& x, GateFunction function) {
   if (function == GateFunction::sigmoid) return at::sigmoid(x);
+  if (function == GateFunction::product) return x;
   return function == GateFunction::silu ? at::silu(x) : at::gelu(x, "tanh");
 }
 
@@ -29,7 +30,7 @@ Tolerance tolerance(GateFunction function) {
 }
 
 std::string title(const std::string& name, GateFunction function, Store type) {
-  const char* const names[] = {" silu ", " gelu ", " sigmoid "};
+  const char* const names[] = {" silu ", " gelu ", " sigmoid ", " product "};
   return name + names[static_cast<size_t>(function)] + name_of(type);
 }
 
@@ -248,7 +249,7 @@ void add_swiglu_cases(std::vector<Case>& cases) {
   add_pairs_cases(cases);
   const int64_t shapes[][2] = {{1, 1}, {3, 7}, {2, 16}, {5, 33}, {9, 130}, {1, 1536}, {0, 5}};
   for (Store type : kFloats)
-    for (GateFunction function : {GateFunction::silu, GateFunction::gelu_tanh, GateFunction::sigmoid}) {
+    for (GateFunction function : {GateFunction::silu, GateFunction::gelu_tanh, GateFunction::sigmoid, GateFunction::product}) {
       for (auto [rows, width] : shapes)
         for (const Layout& layout : kLayouts) {
           std::string name = std::to_string(rows) + "x" + std::to_string(width) + " " + layout.name;

@@ -291,6 +291,8 @@ CASES = [
     *family_cases("gptj", cuts=True),
     *family_cases("gptj-tied"),
     *family_cases("falcon-apart"),
+    *family_cases("lfm2", cuts=True),
+    *family_cases("lfm2-older"),
     *family_cases("mpt", cuts=True),
     *family_cases("mpt-bounds"),
     *family_cases("bloom", cuts=True),

@@ -22,7 +22,7 @@ from peft import LoraConfig, PeftModel, get_peft_model
 from safetensors.torch import load_file, save_file
 from transformers import (Gemma3Config, Gemma3ForConditionalGeneration, Gemma4Config, Gemma4ForConditionalGeneration, Gemma4UnifiedConfig,
                           Gemma4UnifiedForConditionalGeneration, Glm4vConfig, Glm4vForConditionalGeneration, Idefics3Config,
-                          Idefics3ForConditionalGeneration, InternVLConfig, InternVLForConditionalGeneration, Llama4Config,
+                          Idefics3ForConditionalGeneration, InternVLConfig, InternVLForConditionalGeneration, Lfm2VlConfig, Lfm2VlForConditionalGeneration, Llama4Config,
                           Llama4ForConditionalGeneration, LlavaConfig, LlavaForConditionalGeneration, Mistral3Config,
                           Mistral3ForConditionalGeneration, PaddleOCRVLConfig, PaddleOCRVLForConditionalGeneration, Qwen2_5_VLConfig, Qwen2_5_VLForConditionalGeneration, Qwen2VLConfig, Qwen2VLForConditionalGeneration, Qwen3_5Config,
                           Qwen3_5ForConditionalGeneration, Qwen3_5MoeConfig, Qwen3_5MoeForConditionalGeneration, Qwen3VLConfig,
@@ -65,6 +65,11 @@ QWEN2_TOWER = {"depth": 1, "embed_dim": 16, "hidden_size": 32, "num_heads": 2, "
 QWEN25_TOWER = {"depth": 1, "hidden_size": 16, "intermediate_size": 32, "num_heads": 2, "out_hidden_size": 32, "fullatt_block_indexes": [0]}
 QWEN3_TOWER = {"depth": 1, "hidden_size": 16, "intermediate_size": 32, "num_heads": 2, "out_hidden_size": 32, "num_position_embeddings": 16,
                "deepstack_visual_indexes": [0]}
+LFM2 = TEXT | {"model_type": "lfm2", "num_attention_heads": 4, "num_key_value_heads": 2, "block_auto_adjust_ff_dim": False, "pad_token_id": 0,
+               "layer_types": ["conv", "full_attention", "conv", "conv"]}
+LFM2_OUTSIDE = {"image_token_id": 380, "projector_hidden_size": 16, "downsample_factor": 2,
+                "vision_config": {"model_type": "siglip2_vision_model", "hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 1,
+                                  "num_attention_heads": 2, "num_patches": 16, "patch_size": 14}}
 PADDLE = TEXT | {"num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 12, "pad_token_id": 0,
                 "rope_parameters": {"rope_type": "default", "rope_theta": 20000.0, "mrope_section": [2, 2, 2]}}
 PADDLE_OUTSIDE = {"image_token_id": 380, "video_token_id": 381, "vision_start_token_id": 382, "vision_end_token_id": 383,
@@ -139,6 +144,9 @@ CLASSES = {
     "gemma4-unified": (Gemma4UnifiedForConditionalGeneration, Gemma4UnifiedConfig,
                        {"text_config": UNIFIED, "vision_config": {"patch_size": 2, "mm_embed_dim": 16, "mm_posemb_size": 8, "output_proj_dims": 32},
                         "tie_word_embeddings": True} | GEMMA4_SEEN),
+    "lfm2-vl": (Lfm2VlForConditionalGeneration, Lfm2VlConfig, {"text_config": LFM2} | LFM2_OUTSIDE),
+    "lfm2-vl-untied": (Lfm2VlForConditionalGeneration, Lfm2VlConfig,
+                       {"text_config": LFM2 | {"conv_bias": True, "tie_word_embeddings": False}, "tie_word_embeddings": False} | LFM2_OUTSIDE),
     "paddleocr": (PaddleOCRVLForConditionalGeneration, PaddleOCRVLConfig,
                   {"text_config": PADDLE | {"use_bias": True, "tie_word_embeddings": False}, "tie_word_embeddings": False} | PADDLE_OUTSIDE),
     "paddleocr-tied": (PaddleOCRVLForConditionalGeneration, PaddleOCRVLConfig, {"text_config": PADDLE | {"num_key_value_heads": 1}} | PADDLE_OUTSIDE),
@@ -160,7 +168,7 @@ GGUFS = ("ministral3", "ministral3-tied", "qwen2-vl", "qwen2.5-vl-tied", "qwen3-
 OLDER = {"model.language_model.": "model.", "model.visual.": "visual.", "model.projector.": "mlp_AR."}
 FLAT = ("qwen2", "paddleocr")  # whose older files have these names, and no text_config
 NAMES = ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj", "in_proj_qkv", "in_proj_z", "in_proj_a", "in_proj_b", "out_proj",
-         "gate_projs.0", "up_projs.1", "down_projs.1", "q_a_proj", "q_b_proj", "kv_a_proj_with_mqa", "kv_b_proj"]
+         "in_proj", "w1", "w2", "w3", "gate_projs.0", "up_projs.1", "down_projs.1", "q_a_proj", "q_b_proj", "kv_a_proj_with_mqa", "kv_b_proj"]
 TOWERS = r"(model\.)?(vision_tower|audio_tower|multi_modal_projector|projector|visual|vision_model|connector|embed_vision)\..*"
 
 
@@ -170,7 +178,7 @@ def generations(kind: str) -> list[str]:
     """
     if kind == "voxtral":
         return ["older", "current", "twice"]
-    return ["current"] if kind.startswith(("qwen3", "llama4", "smolvlm", "idefics3", "glm4v", "gemma4")) else ["older", "current"]
+    return ["current"] if kind.startswith(("qwen3", "llama4", "smolvlm", "idefics3", "glm4v", "gemma4", "lfm2")) else ["older", "current"]
 
 
 def of_tower(name: str) -> bool:

@@ -122,7 +122,7 @@ def reached(sources, module, name, seen):
 # {class with towers: the model_types of its text_config}
 TEXTS = {"gemma3": ["gemma3_text"], "mistral3": ["mistral", "ministral3", "mistral4"], "qwen2_vl": ["qwen2_vl_text"], "qwen2_5_vl": ["qwen2_5_vl_text"],
          "qwen3_vl": ["qwen3_vl_text"], "qwen3_vl_moe": ["qwen3_vl_moe_text"], "llama4": ["llama4_text"], "qwen3_5": ["qwen3_5_text"], "qwen3_5_moe": ["qwen3_5_moe_text"], "idefics3": ["llama"], "smolvlm": ["llama"],
-         "internvl": ["qwen2", "qwen3", "qwen3_moe", "llama"], "llava": ["llama", "mistral", "qwen2"], "voxtral": ["llama"], "glm4v": ["glm4v_text"], "paddleocr_vl": ["paddleocr_vl_text"], "gemma4": ["gemma4_text"], "gemma4_unified": ["gemma4_unified_text"]}
+         "internvl": ["qwen2", "qwen3", "qwen3_moe", "llama"], "llava": ["llama", "mistral", "qwen2"], "voxtral": ["llama"], "glm4v": ["glm4v_text"], "paddleocr_vl": ["paddleocr_vl_text"], "lfm2_vl": ["lfm2"], "gemma4": ["gemma4_text"], "gemma4_unified": ["gemma4_unified_text"]}
 
 
 # {model_type: {another name of a key, which the class's own code takes: the key}}

@@ -260,6 +260,7 @@ MPT = (
                              "max_position_embeddings", "rope_parameters", "hidden_act", "attention_dropout")}
     | {"d_model": 32, "n_heads": 4, "n_layers": 3, "max_seq_len": 128, "layer_norm_epsilon": 1e-3, "expansion_ratio": 4, "no_bias": True}
 )
+LFM2 = LLAMAS_OWN | family("lfm2", "Lfm2ForCausalLM") | {"head_dim": None, "rms_norm_eps": None, "norm_eps": 1e-4, "conv_L_cache": 3, "hidden_act": None}
 GPTJ = (
     GPT2
     | family("gptj", "GPTJForCausalLM")
@@ -973,6 +974,12 @@ VARIANT_CONFIGS = {
     "granite4-experts": GRANITE4_MAMBA | GRANITE4_EXPERTS | {"position_embedding_type": "nope", "tie_word_embeddings": True},
     "granite4-experts-rope": GRANITE4 | GRANITE4_EXPERTS
     | {"position_embedding_type": "rope", "num_local_experts": 4, "num_experts_per_tok": 1, "shared_intermediate_size": 40, "num_key_value_heads": 4},
+    "lfm2": LFM2 | {"block_auto_adjust_ff_dim": False, "tie_word_embeddings": True, "layer_types": ["conv", "full_attention", "conv"]},
+    # An older file, whose MLPs have 80 features.
+    "lfm2-older": LFM2
+    | OLD
+    | {"intermediate_size": None, "block_ff_dim": 100, "block_multiple_of": 16, "block_ffn_dim_multiplier": 1.1, "full_attn_idxs": [2], "conv_bias": True,
+       "conv_L_cache": 4, "tie_word_embeddings": False, "tie_embedding": False, "num_key_value_heads": 4},
     # A linear layer for each matrix of each expert (llama4_apart.py).
     "llama4-apart": LLAMA4 | {"head_dim": 12, "floor_scale": 4, "attn_scale": 0.5},
     "llama4-apart-interleaved": LLAMA4
@@ -993,7 +1000,7 @@ VARIANT_CONFIGS = {
 SEEDS = {"gpt-oss": 300, "llama4": 310, "llama4-interleaved": 311, "ministral3": 312, "ministral3-window": 313, "gemma4": 314, "gemma4-untied": 315,
          "gemma4-moe": 316, "gemma4-moe-untied": 319, "gemma4-shared": 320, "gemma4-shared-untied": 321} | {
     name: seed for seed, name in enumerate(["qwen3-next", "qwen3-next-mixed", "qwen3-5", "qwen3-5-tied", "qwen3-5-moe", "qwen3-5-moe-balanced"], start=310)} | {
-    name: seed for seed, name in enumerate(["granite4-mamba", "granite4-mamba-groups", "falcon-h1", "falcon-h1-normed", "nemotron-h", "nemotron-h-bias", "glm4-lite", "glm4-lite-groups", "nemotron-3", "nemotron-3-latent", "mistral4", "mistral4-groups", "llama4-apart", "llama4-apart-interleaved", "mpt", "mpt-bounds", "granite4-experts", "granite4-experts-rope"], start=330)}
+    name: seed for seed, name in enumerate(["granite4-mamba", "granite4-mamba-groups", "falcon-h1", "falcon-h1-normed", "nemotron-h", "nemotron-h-bias", "glm4-lite", "glm4-lite-groups", "nemotron-3", "nemotron-3-latent", "mistral4", "mistral4-groups", "llama4-apart", "llama4-apart-interleaved", "mpt", "mpt-bounds", "granite4-experts", "granite4-experts-rope", "lfm2", "lfm2-older"], start=330)}
 # Families with experts of 2024 to 2026: seeds that do not depend on the place.
 SEEDS |= {name: seed for seed, name in enumerate(
     ["glm4-moe", "glm4-moe-groups", "olmoe", "olmoe-balanced", "granitemoe", "granitemoe-balanced", "granitemoe-shared", "granitemoe-shared-tied",

@@ -527,6 +527,30 @@ TEST_CASE("decoders of one page are refused for what the page does not compute, 
   CHECK_THAT(fault("FalconForCausalLM", {{"num_ln_in_parallel_attn", 2}}), Catch::Contains("num_ln_in_parallel_attn is not 1"));
 }
 
+TEST_CASE("LFM2's config.json says in two ways which layers attend and how wide an MLP is") {
+  Json config = variant_config("lfm2-older");
+  const auto spec_with = [&](const char* key, const Json& value) {
+    Json other = config;
+    other[key] = value;
+    return model_spec_from_config(other, "c");
+  };
+  const ModelSpec spec = model_spec_from_config(config, "c");
+  CHECK((spec.delta_layers == std::vector<int64_t>{0, 1} && spec.attention_layers() == 1));
+  CHECK((spec.intermediate_size == 80 && spec.conv_channels() == spec.hidden_size && spec.conv_width == 4));
+  CHECK((!spec.tie_word_embeddings && spec_with("tie_embedding", true).tie_word_embeddings));
+  CHECK(spec_with("block_auto_adjust_ff_dim", false).intermediate_size == 100);
+  CHECK(spec_with("block_ffn_dim_multiplier", 1.25).intermediate_size == 96);
+  CHECK(spec_with("full_attn_idxs", nullptr).delta_layers.empty());
+  CHECK(spec_with("layer_types", {"conv", "full_attention", "conv"}).delta_layers == std::vector<int64_t>{0, 2});
+  CHECK(config_of_spec(spec).at("intermediate_size") == 80);
+  CHECK(model_spec_from_config(config_of_spec(spec), "c").intermediate_size == 80);
+  const auto refused = [&](const char* key, const Json& value) { return error_of([&] { spec_with(key, value); }); };
+  CHECK_THAT(refused("layer_types", {"conv", "mamba", "conv"}), Catch::Contains("layer_types has \"mamba\", forge computes full_attention and conv here"));
+  CHECK_THAT(refused("layer_types", {"conv"}), Catch::Contains("layer_types is not a list of num_hidden_layers names"));
+  CHECK_THAT(refused("conv_L_cache", 9), Catch::Contains("conv_L_cache is 9"));
+  CHECK_THAT(refused("num_attention_heads", 5), Catch::Contains("num_attention_heads does not divide hidden_size"));
+}
+
 TEST_CASE("a config.json with a delta rule says which layers have it, and is refused where it does not fit") {
   Json config = variant_config("qwen3-next-mixed");
   const ModelSpec spec = model_spec_from_config(config, "c");

@@ -168,6 +168,7 @@ Family opt_family();
 Family gptj_family();
 Family bloom_family();
 Family mpt_family();
+Family lfm2_family();
 Family deepseek_v32_family();
 Family glm_moe_dsa_family();
 Family glm4_moe_lite_family();

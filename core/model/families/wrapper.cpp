@@ -227,6 +227,14 @@ std::vector<Wrapper> of_gemma4() {
 
 std::vector<Wrapper> of_others() {
   return {
+      {.name = "lfm2_vl",
+       .architecture = "Lfm2VlForConditionalGeneration",
+       .texts = {{.type = "lfm2", .family = "lfm2"}},
+       .image_settings = {"vision_config", "image_token_id", "projector_hidden_act", "projector_hidden_size", "projector_bias", "projector_use_layernorm",
+                          "downsample_factor"},
+       .modules = {.embedding = "model.language_model.embed_tokens",
+                   .layers = "model.language_model.layers.",
+                   .final_norm = "model.language_model.embedding_norm"}},
       {.name = "paddleocr_vl",
        .architecture = "PaddleOCRVLForConditionalGeneration",
        .texts = {{.type = "paddleocr_vl_text",

@@ -11,7 +11,7 @@ namespace {
 
 // True for the gates of MLPs that the kernels of folded adapters compute.
 bool two_inputs(const Graph& graph, const Op& op) {
-  const bool of_mlp = op.attributes.gate != GateKind::clamped && op.attributes.gate != GateKind::sigmoid;
+  const bool of_mlp = op.attributes.gate == GateKind::silu || op.attributes.gate == GateKind::gelu_tanh;
   return of_mlp && op.attributes.gate_half == 0 && graph.buffer_of(op.in.back()).rows == Rows::tokens;
 }
 

@@ -80,6 +80,7 @@ std::vector<RateModel> all_models() {
                             {"mamba_d_state", s.head_dim},
                             {"mamba_rms_norm", true},
                             {"ssm_multipliers", {0.5, 0.5, 0.5, 0.5, 0.5}}}));
+    models.push_back(model("Lfm2ForCausalLM", s, {{"head_dim", nullptr}, {"layer_types", {"conv", "full_attention"}}}));
     models.push_back(model("Gemma4ForCausalLM", s,
                            {{"global_head_dim", s.head_dim},
                             {"hidden_size_per_layer_input", 0},

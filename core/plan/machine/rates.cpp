@@ -30,6 +30,7 @@ std::string kind_of(const Op& op) {
   if (gated && op.attributes.gate == GateKind::gelu_tanh) kind += " gelu_tanh";
   if (gated && op.attributes.gate == GateKind::clamped) kind += " clamped";
   if (gated && op.attributes.gate == GateKind::sigmoid) kind += " sigmoid";
+  if (gated && op.attributes.gate == GateKind::product) kind += " product";
   const bool active = op.kind == &ops::activation || op.kind == &ops::activation_backward;
   if (active && op.attributes.activation == ActivationKind::gelu_tanh) kind += " gelu_tanh";
   return kind;
