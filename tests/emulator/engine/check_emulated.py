@@ -160,6 +160,10 @@ CASES = {
         target_parameters=["mlp.experts.gate_up_proj", "mlp.experts.down_proj"])),
     "ministral3": ("ministral3", "fp32", LORA),
     "ministral3 full bf16": ("ministral3-window", "bf16", FULL),
+    "lfm2": ("lfm2", "fp32", LORA),
+    "lfm2 full": ("lfm2-older", "fp32", FULL),
+    "mpt": ("mpt-bounds", "fp32", LORA),
+    "llama4 apart": ("llama4-apart", "fp32", with_adapter(target_modules=["q_proj", "gate_projs.0", "up_projs.3", "down_projs.1"])),
     "mistral4": ("mistral4", "fp32", LORA),
     "mistral4 full bf16": ("mistral4-groups", "bf16", FULL),
     # Ops that no device has a kernel for.
@@ -309,7 +313,7 @@ def differences(case, got, want, model):
         wanted = {n: in_fp16(v) for n, v in wanted.items()}
     change = change_error(start, values(got), wanted).together
     config = json.loads((model / "config.json").read_text())
-    layers = next(config[key] for key in ("num_hidden_layers", "num_layers", "decoder_layers") if key in config)
+    layers = next(config[key] for key in ("num_hidden_layers", "num_layers", "decoder_layers", "n_layers") if key in config)
     moved = [moved_by_rounding(s["loss"], s["tokens"], layers, config["vocab_size"]) for s in want.steps]
     most = list(TOLERANCES[precision] or (None, None, min(norm for _, norm in moved)))
     if whole_in_bf16:
