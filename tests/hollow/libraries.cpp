@@ -96,6 +96,10 @@ FORGE_PRODUCT(cublasDgemv_v2)
 FORGE_PRODUCT(cublasSdot_v2)
 FORGE_PRODUCT(cublasDdot_v2)
 FORGE_PRODUCT(cublasDotEx)
+FORGE_PRODUCT(cublasStrsm_v2)
+FORGE_PRODUCT(cublasDtrsm_v2)
+FORGE_PRODUCT(cublasStrsmBatched)
+FORGE_PRODUCT(cublasDtrsmBatched)
 #undef FORGE_PRODUCT
 int cublasGemmEx(void* handle, int, int, int, int, int, const void*, const void*, int, int,
                  const void*, int, int, const void*, void*, int type, int, int, int) {
