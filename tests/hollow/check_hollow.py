@@ -478,6 +478,7 @@ CORE = (
         ("replayed qlora bf16", 80),
         ("turing full", 75),
         ("mixtral", 89),
+        ("mistral4", 90),
         ("gemma2", 120),
     ]
 )

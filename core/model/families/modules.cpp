@@ -17,15 +17,10 @@ namespace {
 
 std::vector<ModuleUse> recorded_modules(const ModelSpec& spec, Experts experts) {
   std::vector<ModuleUse> modules = forward_list({spec, {.experts = experts}}).modules;
-  // A state_dict names a layer's norms last.
-  for (auto layer = modules.begin(); layer != modules.end();) {
-    const auto next = std::find_if(layer, modules.end(), [&](const ModuleUse& module) {
-      return module.layer != layer->layer;
-    });
-    const auto is_first = [](const ModuleUse& module) { return module.kind != ModuleKind::norm; };
-    if (layer->layer >= 0) std::stable_partition(layer, next, is_first);
-    layer = next;
-  }
+  // A state_dict names a layer's linear layers before its norms.
+  std::stable_sort(modules.begin(), modules.end(), [](const ModuleUse& a, const ModuleUse& b) {
+    return a.layer >= 0 && a.layer == b.layer && a.kind == ModuleKind::linear && b.kind == ModuleKind::norm;
+  });
   return modules;
 }
 
