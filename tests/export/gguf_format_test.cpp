@@ -13,9 +13,20 @@
 namespace forge {
 namespace {
 
+const std::string tiny = std::string(FORGE_SOURCE_DIR) + "/tests/fixtures/tiny-llama";
+
+// Returns a published model with the tiny model's vocabulary.
+ModelSpec published(const std::string& name) {
+  const std::string path =
+      std::string(FORGE_SOURCE_DIR) + "/tests/plan/published/" + name + ".json";
+  ModelSpec spec = model_spec_from_config(
+      parse_python_json(read_file(path, 1 << 22, ErrorKind::internal), path), path);
+  spec.vocab_size = 384, spec.bos_token_id = 1, spec.eos_token_ids = {2}, spec.pad_token_id = 2;
+  return spec;
+}
+
 // Returns the processor's seconds for require_gguf(), the least of three.
 double seconds_of(const ModelSpec& spec) {
-  const std::string tiny = std::string(FORGE_SOURCE_DIR) + "/tests/fixtures/tiny-llama";
   double least = 1e9;
   for (int i = 0; i < 3; ++i) {
     TemporaryFolder folder;
@@ -29,17 +40,20 @@ double seconds_of(const ModelSpec& spec) {
 }  // namespace
 
 TEST_CASE("whether a model has a GGUF is told without listing the names of all experts") {
-  const std::string path =
-      std::string(FORGE_SOURCE_DIR) + "/tests/plan/published/Qwen3-235B-A22B-FP8.json";
-  ModelSpec many = model_spec_from_config(
-      parse_python_json(read_file(path, 1 << 22, ErrorKind::internal), path), path);
-  many.vocab_size = 384, many.bos_token_id = 1, many.eos_token_ids = {2}, many.pad_token_id = 2;
-  ModelSpec few = many;
+  ModelSpec many = published("Qwen3-235B-A22B-FP8"), few = many;
   many.num_experts = 512, few.num_experts = 8;
   const double seconds = seconds_of(many), of_few = seconds_of(few);
   INFO(seconds << " s, with 8 experts " << of_few << " s");
   // Only the headers that are read back have them: 13 times as long, and 70 with all names.
   CHECK(seconds < 25 * of_few);
+}
+
+TEST_CASE("a class with towers has a GGUF of its text where llama.cpp has none of the whole") {
+  TemporaryFolder folder;
+  for (const char* name : {"PaddleOCR-VL", "GLM-4.6V-Flash", "Qwen2.5-VL-7B-Instruct"}) {
+    INFO(name);
+    CHECK(error_of([&] { require_gguf(published(name), tiny, tiny, folder.path()); }) == "no error");
+  }
 }
 
 TEST_CASE("what llama.cpp computes in floats alone is f32 in a file of every type") {

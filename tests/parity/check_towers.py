@@ -164,7 +164,7 @@ CLASSES = {
     "qwen3.5-tied": (Qwen3_5ForConditionalGeneration, Qwen3_5Config, qwen(DELTA | {"attention_bias": True}, DELTA_TOWER, True)),
 }
 # Models that a GGUF can express: without windows, and without biases of attention's output.
-GGUFS = ("ministral3", "ministral3-tied", "qwen2-vl", "qwen2.5-vl-tied", "qwen3-vl", "qwen3-vl-moe", "smolvlm", "llava", "llava-mistral-tied", "voxtral", "internvl", "internvl-qwen3")
+GGUFS = ("paddleocr", "paddleocr-tied", "glm4v", "glm4v-tied", "ministral3", "ministral3-tied", "qwen2-vl", "qwen2.5-vl-tied", "qwen3-vl", "qwen3-vl-moe", "smolvlm", "llava", "llava-mistral-tied", "voxtral", "internvl", "internvl-qwen3")
 OLDER = {"model.language_model.": "model.", "model.visual.": "visual.", "model.projector.": "mlp_AR."}
 FLAT = ("qwen2", "paddleocr")  # whose older files have these names, and no text_config
 NAMES = ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj", "in_proj_qkv", "in_proj_z", "in_proj_a", "in_proj_b", "out_proj",

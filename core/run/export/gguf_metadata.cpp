@@ -60,13 +60,19 @@ void add_rope(const ModelSpec& spec, Keys& keys) {
   }
 }
 
+// True if readers of the architecture turn the positions of images by sections. A file of another
+// one is the language model alone.
+bool has_sections(const ModelSpec& spec, std::string_view architecture) {
+  return std::ranges::count(family_of(spec).wrapped_gguf, architecture) > 0;
+}
+
 // Writes how queries grow, and what only images need. llama.cpp has four sections; queries grow
 // after as many tokens as the rotary scaling states, of whichever type that is.
-void add_positions(const ModelSpec& spec, Keys& keys) {
+void add_positions(const ModelSpec& spec, std::string_view architecture, Keys& keys) {
   if (spec.query_growth > 0) keys.number("attention.temperature_scale", spec.query_growth);
   if (spec.query_growth > 0 && spec.rope.type != RopeType::yarn)
     keys.integer("rope.scaling.original_context_length", spec.query_growth_period);
-  if (spec.rope_sections.empty()) return;
+  if (spec.rope_sections.empty() || !has_sections(spec, architecture)) return;
   std::vector<int32_t> sections(spec.rope_sections.begin(), spec.rope_sections.end());
   sections.resize(4, 0);
   keys.integers("rope.dimension_sections", sections);
@@ -118,6 +124,10 @@ Json comparable(const ModelSpec& spec) {
     rope.erase("original_max_position_embeddings");
   }
   rope["attention_factor"] = rope_attention_factor(spec.rope);
+  if (!has_sections(spec, architecture.name)) {
+    for (const char* key : {"rope_sections", "image_layers"}) json.erase(key);
+    return json;
+  }
   // A file has four sections; a text turns by none of them.
   std::vector<int64_t> sections = spec.rope_sections;
   while (!sections.empty() && sections.back() == 0) sections.pop_back();
@@ -244,7 +254,7 @@ void add_model_keys(const ModelSpec& spec, GgufMetadata& metadata) {
   if (spec.window_rope_theta > 0 && architecture != "olmo2") keys.number("rope.freq_base_swa", spec.window_rope_theta);
   if (spec.rotary_dim() > 0 && !spec.learned_positions) add_rope(spec, keys);
   add_delta_keys(spec, keys);
-  add_positions(spec, keys);
+  add_positions(spec, architecture, keys);
 }
 
 GgufRopeFactors rope_factors_of(const ModelSpec& spec) {
