@@ -51,8 +51,7 @@ void read(Settings& settings, ModelSpec& spec) {
 void read_gguf(Settings& settings, ModelSpec& spec) {
   refuse_window(settings, spec);
   set_constants(spec);
-  const double clip = settings.number(".attention.clamp_kqv", 0, 1e9, 0);
-  spec.qkv_clip = clip;
+  spec.qkv_clip = settings.number(".attention.clamp_kqv", 0, 1e9, 0);
   settings.must_be(".attention.max_alibi_bias", kAlibiMax, "as transformers does");
 }
 
