@@ -17,7 +17,11 @@ std::string golden(const std::string& name) {
 GgufVocabulary vocabulary_of(const TemporaryFolder& folder, const std::string& json) {
   folder.write("tokenizer.json", json);
   const Tokenizer tokenizer = open_tokenizer(folder.path());
-  return vocabulary_of_folder(folder.path(), tokenizer, tokenizer.vocab_size() + 3);
+  GgufVocabulary vocabulary = vocabulary_of_folder(folder.path(), tokenizer, tokenizer.vocab_size() + 3);
+  CHECK(static_cast<int64_t>(vocabulary.tokens.size()) == tokenizer.vocab_size());
+  add_unused_tokens(vocabulary, tokenizer.vocab_size() + 3);
+  CHECK(static_cast<int64_t>(vocabulary.tokens.size()) == tokenizer.vocab_size() + 3);
+  return vocabulary;
 }
 
 }  // namespace

@@ -165,10 +165,11 @@ void take_added_ends(const Tokenizer& tokenizer, GgufVocabulary& vocabulary) {
   if (behind == 1) vocabulary.eos_id = whole.back();
 }
 
-// Fills the list up to `size`: llama.cpp requires a token for every row of the embedding, and no
-// more. Added tokens without a row, such as <image_soft_token> in Gemma 3's text models, are left
-// out as in its converter; the model cannot read them.
-void fill(GgufVocabulary& vocabulary, int64_t size) {
+std::string unused_token(int64_t id) { return "[PAD" + std::to_string(id) + "]"; }
+
+// Leaves out added tokens without a row, such as <image_soft_token> in Gemma 3's text models, as
+// llama.cpp's converter does; the model cannot read them. Names ids that no token has.
+void fit(GgufVocabulary& vocabulary, int64_t size) {
   for (auto id = static_cast<size_t>(size); id < vocabulary.tokens.size(); ++id) {
     const auto type = static_cast<GgufTokenType>(vocabulary.token_types[id]);
     const bool added = type == GgufTokenType::control || type == GgufTokenType::user_defined || type == GgufTokenType::unused;
@@ -186,9 +187,8 @@ void fill(GgufVocabulary& vocabulary, int64_t size) {
                                               ", the model's embedding " + std::to_string(size) + " rows");
   for (auto* id : {&vocabulary.pad_id, &vocabulary.unk_id})
     if (*id && **id >= size) id->reset();
-  for (int64_t id = 0; id < size; ++id)
-    if (id >= static_cast<int64_t>(vocabulary.tokens.size()) || vocabulary.tokens[static_cast<size_t>(id)].empty())
-      set_token(vocabulary, id, "[PAD" + std::to_string(id) + "]", GgufTokenType::unused);
+  for (int64_t id = 0; id < static_cast<int64_t>(vocabulary.tokens.size()); ++id)
+    if (vocabulary.tokens[static_cast<size_t>(id)].empty()) set_token(vocabulary, id, unused_token(id), GgufTokenType::unused);
   if (!vocabulary.scores.empty()) vocabulary.scores.resize(vocabulary.tokens.size(), -1000);
 }
 
@@ -241,9 +241,15 @@ GgufVocabulary vocabulary_of_folder(const std::string& folder, const Tokenizer& 
   vocabulary.pad_id = tokenizer.pad_id();
   vocabulary.unk_id = tokenizer.unk_id();
   take_added_ends(tokenizer, vocabulary);
-  fill(vocabulary, size);
+  fit(vocabulary, size);
   require_same_ids(vocabulary, tokenizer);
   return vocabulary;
+}
+
+void add_unused_tokens(GgufVocabulary& vocabulary, int64_t size) {
+  for (auto id = static_cast<int64_t>(vocabulary.tokens.size()); id < size; ++id)
+    set_token(vocabulary, id, unused_token(id), GgufTokenType::unused);
+  if (!vocabulary.scores.empty()) vocabulary.scores.resize(vocabulary.tokens.size(), -1000);
 }
 
 }  // namespace forge

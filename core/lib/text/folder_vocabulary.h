@@ -15,7 +15,10 @@ namespace forge {
 // pre-tokenizer that splits like it. SentencePiece BPE, from tokenizer.model or a tokenizer.json
 // with byte fallback, becomes "llama". Texts are encoded both ways. Throws Error(environment) for a
 // vocabulary that would give other ids, and for one that GGUF cannot express. `tokenizer` is the
-// folder's. `size` is the number of rows of the embedding, up to which unused tokens fill the list.
+// folder's. `size` is the number of rows of the embedding, which the list does not exceed.
 GgufVocabulary vocabulary_of_folder(const std::string& folder, const Tokenizer& tokenizer, int64_t size);
+
+// Adds unused tokens up to `size`: llama.cpp requires a token for every row of the embedding.
+void add_unused_tokens(GgufVocabulary& vocabulary, int64_t size);
 
 }  // namespace forge

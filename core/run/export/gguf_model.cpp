@@ -266,12 +266,17 @@ void take_added_tokens(const Tokenizer& tokenizer, GgufVocabulary& vocabulary, G
   if (!vocabulary.scores.empty()) metadata.numbers("tokenizer.ggml.scores", vocabulary.scores);
 }
 
-GgufMetadata metadata_of(const ModelSpec& spec, const GgufSource& source, const GgufFormat& format) {
+// The tokens that fill a list up to the embedding's rows. What a file says of the model does not
+// depend on them, and to list them is most of the work where no file is wanted.
+enum class UnusedTokens : bool { left_out, listed };
+
+GgufMetadata metadata_of(const ModelSpec& spec, const GgufSource& source, const GgufFormat& format, UnusedTokens unused) {
   GgufMetadata metadata;
   GgufVocabulary vocabulary;
   if (is_directory(source.model_path)) {
     vocabulary =
         vocabulary_of_folder(source.text_path, open_tokenizer(source.text_path), spec.vocab_size);
+    if (unused == UnusedTokens::listed) add_unused_tokens(vocabulary, spec.vocab_size);
     add_model_keys(spec, metadata);
     add_vocabulary_keys(vocabulary, metadata);
   } else {
@@ -341,7 +346,7 @@ void require_gguf(const ModelSpec& spec, const std::string& model_path, const st
   const GgufFormat& format = gguf_format("f32");
   // A layer's experts make one tensor, which the first of a row of experts tells.
   const std::vector<Entry> entries = entries_of(spec, base_parameters(spec, Experts::in_rows), format);
-  const GgufMetadata metadata = metadata_of(spec, {.model_path = model_path, .text_path = text_path}, format);
+  const GgufMetadata metadata = metadata_of(spec, {.model_path = model_path, .text_path = text_path}, format, UnusedTokens::left_out);
   const RopeTensors rope = rope_tensors(spec);
   const std::string path = scratch + "/headers.gguf";
   write_gguf_headers(path, metadata, all_tensors(rope, entries), rope.size(),
@@ -360,7 +365,7 @@ int64_t bytes_of_gguf(const MergedModel& model, const GgufFormat& format) {
 void write_gguf_model(const MergedModel& model, const GgufSource& source, const GgufFormat& format, const std::string& path,
                       const Written& written) {
   const std::vector<Entry> entries = entries_of(model.spec(), model.tensors(), format);
-  const GgufMetadata metadata = metadata_of(model.spec(), source, format);
+  const GgufMetadata metadata = metadata_of(model.spec(), source, format, UnusedTokens::listed);
   const RopeTensors rope = rope_tensors(model.spec());
   std::map<std::string, const Entry*> by_name;
   for (const Entry& entry : entries) by_name[entry.info.name] = &entry;
