@@ -12,7 +12,7 @@ into kernels_first_fault, which must then find a fault, crash or hang. A fault w
 effect is listed in equivalent.txt with the reason; an entry there that no rule makes any more is an
 error.
 """
-import argparse, concurrent.futures, json, os, pathlib, random, re, shlex, subprocess, sys, tempfile, time
+import argparse, concurrent.futures, functools, json, os, pathlib, random, re, shlex, subprocess, sys, tempfile, time
 from dataclasses import dataclass
 
 sys.dont_write_bytecode = True
@@ -63,8 +63,8 @@ def one_instruction_set(overlay):
     text = (ROOT / "kernels/cpu/each_isa.h").read_text()
     baseline = text.index("#define FORGE_ISA isa_baseline"), text.index("#if defined(__x86_64__)\n#pragma")
     wide = text.index('#pragma GCC push_options\n#pragma GCC target("avx2,fma,f16c,avx512f'), text.index("#define FORGE_PICK")
-    pick = "#define FORGE_PICK(level, function) (static_cast<void>(level), &isa_avx2::function)\n#define FORGE_PICK_PAIRS FORGE_PICK\n#endif\n"
-    text = text[: baseline[0]] + text[baseline[1] : wide[0]] + pick
+    pick = "#define FORGE_PICK(level, ...) (static_cast<void>(level), &isa_avx2::__VA_ARGS__)\n#define FORGE_PICK_PAIRS FORGE_PICK\n#endif\n"
+    text = text[: baseline[0]] + text[baseline[1] : wide[0]] + pick + text[text.index("// FORGE_PICK of a template") :]
     (overlay / "kernels/cpu").mkdir(parents=True, exist_ok=True)
     (overlay / "kernels/cpu/each_isa.h").write_text(text)
 
@@ -90,25 +90,41 @@ class Build:
         return subprocess.run(command, shell=True, cwd=self.folder, capture_output=True, text=True)
 
 
+def program_of(build, target, path, text, folder):
+    """Makes folder/cases, the cases with `text` in place of a file; returns an error or ""."""
+    overlay = folder / "overlay"
+    if target.backends.startswith("cpu/"):
+        one_instruction_set(overlay)
+    (overlay / path).parent.mkdir(parents=True, exist_ok=True)
+    (overlay / path).write_text(text)
+    objects = []
+    for unit in target.units:
+        objects.append(folder / (unit.replace("/", "_") + ".o"))
+        done = build.compile(unit, overlay, objects[-1])
+        if done.returncode:
+            errors = [l for l in done.stderr.splitlines() if "error" in l]
+            return errors[0] if errors else done.stderr[-300:]
+    done = build.program(objects, folder / "cases")
+    return done.stderr[-300:] if done.returncode else ""
+
+
+@functools.lru_cache(maxsize=None)
+def require_unchanged_compiles(build, path):
+    """A fault that does not compile is none only if its file compiles without it."""
+    with tempfile.TemporaryDirectory(prefix="forge-mutation-") as folder:
+        error = program_of(build, targets()[path], path, (ROOT / path).read_text(), pathlib.Path(folder))
+        if error:
+            sys.exit(f"{path} does not compile without a fault: {error}")
+
+
 def outcome(build, target, mutation):
     """Returns (outcome: died, survived or no compile; reason)."""
     with tempfile.TemporaryDirectory(prefix="forge-mutation-") as folder:
         folder = pathlib.Path(folder)
-        overlay = folder / "overlay"
-        if target.backends.startswith("cpu/"):
-            one_instruction_set(overlay)
-        (overlay / mutation.path).parent.mkdir(parents=True, exist_ok=True)
-        (overlay / mutation.path).write_text(mutation.applied((ROOT / mutation.path).read_text()))
-        objects = []
-        for unit in target.units:
-            objects.append(folder / (unit.replace("/", "_") + ".o"))
-            done = build.compile(unit, overlay, objects[-1])
-            if done.returncode:
-                errors = [l for l in done.stderr.splitlines() if "error" in l]
-                return "no compile", errors[0] if errors else done.stderr[-300:]
-        done = build.program(objects, folder / "cases")
-        if done.returncode:
-            return "no compile", done.stderr[-300:]
+        error = program_of(build, target, mutation.path, mutation.applied((ROOT / mutation.path).read_text()), folder)
+        if error:
+            require_unchanged_compiles(build, mutation.path)
+            return "no compile", error
         try:
             ran = subprocess.run(["prlimit", f"--cpu={HANGS_AFTER_S}", folder / "cases", target.ops, target.backends], capture_output=True, text=True, timeout=4 * HANGS_AFTER_S,
                                  env={**os.environ, "OMP_WAIT_POLICY": "passive", "OMP_NUM_THREADS": "2" if target.backends.startswith("cpu/") else "1"})
