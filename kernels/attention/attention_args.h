@@ -21,11 +21,20 @@
 // forward, 10 backward (14 for sequences over 128 tokens); blocks of keys that a window hides from
 // all of a block's queries are not visited.
 #include <cstdint>
+#include <span>
 
 #include "kernels/common/element.h"
 #include "kernels/cpu/level.h"
 
 namespace forge {
+
+// Consecutive sequences of a micro-batch that a GPU's kernels may be given at once.
+struct AttentionTurn {
+  int64_t first = 0, sequences = 0;
+  int64_t begin = 0, tokens = 0, longest = 0;  // the first token, all, and those of the longest sequence
+
+  bool operator==(const AttentionTurn&) const = default;
+};
 
 struct AttentionShape {
   Element type = Element::f32;
@@ -41,6 +50,7 @@ struct AttentionShape {
   // Flash attention's d q on a GPU of that many multiprocessors: the same each time, bit for bit.
   bool deterministic = false;
   int64_t multiprocessors = 128;
+  std::span<const AttentionTurn> turns;  // on the host, for a GPU; empty: the micro-batch is one
 };
 
 struct AttentionForward {

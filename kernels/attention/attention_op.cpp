@@ -77,10 +77,12 @@ Args attention_args(const Call& c, ValueId out, ValueId lse) {
                       .window = a.window,
                       .softcap = static_cast<float>(a.softcap),
                       .deterministic = c.m.capacity.deterministic,
-                      .multiprocessors = c.m.capacity.multiprocessors}};
+                      .multiprocessors = c.m.capacity.multiprocessors,
+                      .turns = c.batch.turns}};
   if (a.chunk > 0) {  // a chunk is a text of its own
     args.shape.sequences = c.batch.chunks, args.shape.cu_seqlens = c.batch.chunk_cu_seqlens;
     args.shape.longest = std::min(args.shape.longest, a.chunk);
+    args.shape.turns = c.batch.chunk_turns;
   }
   c.place(c.in(0), args.q, args.q_stride);
   c.place(c.in(1), args.k, args.k_stride);

@@ -8,7 +8,7 @@
 // caller's buffers: one pass over out and lse forward, over d_q, d_k and d_v backward. Operands are
 // copied beforehand if the kernels cannot read them: rows or heads that do not begin at 16 bytes,
 // heads that are no multiple of 16 bytes (padded with zeros), and keys and values of grouped
-// queries. Throws LibTorch's errors.
+// queries. One call for each of shape.turns (attention_turns.h). Throws LibTorch's errors.
 #include <c10/core/Device.h>
 
 #include "kernels/attention/attention_args.h"

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "core/graph/graph.h"
+#include "kernels/attention/attention_args.h"
 #include "kernels/attention/cached_attention_args.h"
 #include "kernels/device/gemm.h"
 
@@ -72,6 +73,7 @@ struct StepBatch {
   const int32_t* cu_seqlens = nullptr;        // [sequences + 1]
   int64_t chunks = 0;                         // of all sequences, where attention is within chunks
   const int32_t* chunk_cu_seqlens = nullptr;  // [chunks + 1]
+  std::vector<AttentionTurn> turns, chunk_turns;  // of sequences and of chunks; empty: one
   const float *cosine = nullptr, *sine = nullptr;  // [tokens, rotary_dim / 2]
   // Angles of layers with a window that turn otherwise: [tokens, window_rotary_dim / 2].
   const float *window_cosine = nullptr, *window_sine = nullptr;

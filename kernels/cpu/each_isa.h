@@ -94,7 +94,9 @@ using Words = int16_t __attribute__((vector_size(64)));
   ((level) >= ::forge::CpuLevel::avx512_bf16 ? &isa_avx512_bf16::function : FORGE_PICK(level, function))
 #endif
 #else
-#define FORGE_PICK(level, ...) (static_cast<void>(level), &isa_baseline::__VA_ARGS__)
+// A template's name has a type in a choice, and none behind a comma.
+#define FORGE_PICK(level, ...) \
+  ((level) == ::forge::CpuLevel::baseline ? &isa_baseline::__VA_ARGS__ : &isa_baseline::__VA_ARGS__)
 #define FORGE_PICK_PAIRS FORGE_PICK
 #endif
 

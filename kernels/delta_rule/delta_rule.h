@@ -24,6 +24,17 @@ at::Tensor delta_rule(const at::Tensor& q, const at::Tensor& k, const at::Tensor
                       std::vector<at::Tensor>* states = nullptr,
                       const at::Tensor& skip = {});
 
+// The operands of the rule, or their gradients. `skip` is undefined but for a state space.
+struct DeltaTensors {
+  at::Tensor q, k, v, gates, skip;
+};
+
+// Writes the gradients of `in`, of the skip in addition to what is there. Chunks are computed again
+// from each text's last one to its first, so that beside the states between them the values of one
+// chunk are held.
+void delta_rule_gradients(const DeltaTensors& in, const at::Tensor& d_y, const DeltaHeads& heads,
+                          const std::vector<int32_t>& cu_seqlens, DeltaTensors& d);
+
 // Computes a text token by token, which goes on from `state`, and leaves it as it is after the last
 // token.
 at::Tensor recurrent_delta_rule(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,

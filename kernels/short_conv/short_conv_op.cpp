@@ -72,12 +72,10 @@ void run_forward(const OpRun& r) {
 const OpRecord ops::short_conv{.name = "short conv",
                                .flops = conv_flops,
                                .derive = derive::apart<&ops::short_conv_backward, 1>,
-                               .run = run_forward,
-                               .copies = {.results = 4, .operands = 1}};
+                               .run = run_forward};
 const OpRecord ops::short_conv_backward{.name = "short conv backward",
                                         .flops = conv_flops,
                                         .run = by<backward_args>,
-                                        .copies = {.results = 4, .operands = 3},
                                         .gradient_of = {&ops::short_conv, 1}};
 
 }  // namespace forge

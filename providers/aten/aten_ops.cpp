@@ -12,6 +12,7 @@
 #include "core/model/dtype.h"
 #include "kernels/attention/attention_op.h"
 #include "kernels/common/add_narrow.h"
+#include "kernels/delta_rule/delta_rule.h"
 #include "kernels/device/gemm_tensors.h"
 #include "kernels/dora/dora_op.h"
 #include "kernels/embedding/embedding_op.h"
@@ -25,6 +26,8 @@
 #include "kernels/rope/rope.h"
 #include "kernels/rope/rope_op.h"
 #include "kernels/rows/rows_op.h"
+#include "kernels/short_conv/short_conv.h"
+#include "kernels/short_conv/short_conv_op.h"
 #include "providers/aten/aten_plan.h"
 
 namespace forge {
@@ -213,6 +216,29 @@ void by_autograd(const Run& r) {
   const Tensors grads = pulled(in, [&](const Tensors& x) { return made = computed(call, x); }, d, items);
   if (r.op.out.size() > count) r.out(count).copy_(made[0]);
   for (size_t i = 0; i < count && i < r.op.out.size(); ++i) r.give(i, grads[i]);
+}
+
+// Text by text, since autograd keeps several copies of what it reads.
+void short_conv_backward(const Run& r) {
+  const BoundModule& conv = r.module();
+  const std::vector<Trainable*> items = trained({conv.weight, conv.bias});
+  const at::Tensor bias = conv.vector_bias ? *conv.vector_bias : at::Tensor();
+  for (size_t i = 0; i + 1 < r.batch.cu_seqlens.size(); ++i) {
+    const int64_t first = r.batch.cu_seqlens[i], count = r.batch.cu_seqlens[i + 1] - first;
+    if (count == 0) continue;
+    const auto text = [&](const at::Tensor& x) { return x.narrow(0, first, count); };
+    const auto function = [&](const Tensors& x) -> Tensors {
+      return {short_conv(x[0], *conv.vector, bias, r.op.attributes.silu, {0, static_cast<int32_t>(count)})};
+    };
+    text(r.out(0)).copy_(pulled({text(r.in(1))}, function, {text(r.in(0))}, items)[0]);
+  }
+}
+
+void delta_rule_backward(const Run& r) {
+  DeltaTensors in{r.in(1), r.in(2), r.in(3), r.in(4)}, d{r.out(0), r.out(1), r.out(2), r.out(3)};
+  if (!r.op.modules.empty()) in.skip = r.module().vector->detach(), d.skip = at::zeros_like(in.skip);
+  delta_rule_gradients(in, r.in(0), delta_heads_of(r.op.attributes), r.batch.cu_seqlens, d);
+  if (!r.op.modules.empty()) add_gradient(r.module().weight, d.skip);
 }
 
 // Cuts what regroup and latent_heads write side by side.
@@ -455,6 +481,7 @@ constexpr Row kOps[] = {
     {&ops::linear_input_gradient, linear_input_gradient},
     {&ops::linear_weight_gradient, linear_weight_gradient},
     {&ops::adapter_gradient, adapter_gradient},
+    {&ops::delta_rule_backward, delta_rule_backward},
     {&ops::dora_backward, dora_backward},
     {&ops::rope_backward, rope_backward},
     {&ops::regroup_backward, [](const Run& r) { of_zeros(r, &ops::regroup); }},
@@ -462,6 +489,8 @@ constexpr Row kOps[] = {
     {&ops::trim_heads_backward, [](const Run& r) { of_zeros(r, &ops::trim_heads); }},
     {&ops::split_groups_backward, [](const Run& r) { of_zeros(r, &ops::split_groups); }},
     {&ops::route_backward, route_backward},
+    {&ops::short_conv_backward, short_conv_backward},
+    {&ops::state_space_backward, delta_rule_backward},
     {&ops::scale_weights_backward, scale_weights_backward},
     {&ops::dispatch_backward, dispatch_backward},
     {&ops::combine_backward, combine_backward},

@@ -130,17 +130,24 @@ int64_t attention_bytes(const Graph& graph, const Op& op, const StepSizes& sizes
   return kSmallBytes + (backward ? bytes.backward() : bytes.forward()) + block_bytes(length, seen, a.head_dim, shape, backward);
 }
 
-// Bytes of the delta rule in ATen: the operands in fp32, for each head of v, and what a chunk
-// makes.
-// Autograd keeps them of every chunk.
+// Bytes of the delta rule in ATen: what a chunk makes in fp32, for each head of v, which autograd
+// keeps, and the states between a text's chunks; forward the results, which are joined.
 int64_t delta_bytes(const Op& op, const StepSizes& sizes, int64_t longest) {
   const Attributes& a = op.attributes;
   const bool back = op.kind == &ops::delta_rule_backward || op.kind == &ops::state_space_backward;
-  const int64_t tokens = back ? sizes.tokens : std::min(sizes.tokens, longest), at_once = back ? sizes.tokens : std::min(longest, kDeltaChunk),
-                chunks = back ? delta_chunks(sizes.tokens) + sizes.tokens / 8 : 2;
-  const int64_t operands = tokens * a.heads * (4 * a.key_dim + 2 * a.value_dim + 4), results = 3 * sizes.tokens * a.heads * a.value_dim,
-                chunk = at_once * a.heads * (12 * kDeltaChunk + 6 * a.key_dim + 8 * a.value_dim), states = chunks * 3 * a.heads * a.key_dim * a.value_dim;
-  return kSmallBytes + 4 * ((back ? 2 : 1) * (operands + chunk) + results + states);
+  const int64_t rows = std::min(longest, kDeltaChunk), state = a.heads * a.key_dim * a.value_dim;
+  const int64_t chunk = rows * a.heads * ((back ? 10 : 6) * rows + (back ? 8 : 4) * a.key_dim + (back ? 10 : 5) * a.value_dim);
+  const int64_t states = back ? (longest + kDeltaChunk - 1) / kDeltaChunk + 5 : 3;
+  const int64_t results = back ? 0 : 2 * sizes.tokens * a.heads * a.value_dim * sizes.compute_bytes;
+  return kSmallBytes + 4 * (chunk + states * state) + results;
+}
+
+// Bytes of the short convolution in ATen: a text's rows, its sum, silu's result, a tap and what is
+// added to it; the gradient of each tap has the text's size; forward the results, which are joined.
+int64_t conv_bytes(const Graph& graph, const Op& op, const StepSizes& sizes, int64_t longest) {
+  const bool back = op.kind == &ops::short_conv_backward;
+  const int64_t row = bytes_of_value(graph, op.in.back(), {.tokens = 1, .compute_bytes = sizes.compute_bytes});
+  return kSmallBytes + row * (longest * (back ? 8 : 5) + (back ? 0 : 2 * sizes.tokens));
 }
 
 bool of_delta_rule(OpKind kind) {
@@ -187,6 +194,7 @@ int64_t aten_bytes(const Graph& graph, const Op& op, const StepSizes& sizes, con
     const GroupSizes alone{.answer_pairs = shape.longest_sequence * shape.longest_sequence};
     return attention_bytes(graph, op, sizes, shape, shape.spec.reads_source() ? shape.groups : alone);
   }
+  if (op.kind == &ops::short_conv || op.kind == &ops::short_conv_backward) return conv_bytes(graph, op, sizes, shape.longest_sequence);
   if (of_delta_rule(op.kind)) return delta_bytes(op, sizes, shape.longest_sequence);
   // The result under autograd, and the gradient.
   if (op.kind == &ops::activation || op.kind == &ops::activation_backward)

@@ -5,6 +5,9 @@
 #include <algorithm>
 #include <cstring>
 
+#include "kernels/attention/attention_choice.h"
+#include "kernels/attention/attention_op.h"
+#include "kernels/attention/attention_turns.h"
 #include "kernels/rows/rows_args.h"
 
 namespace forge {
@@ -23,6 +26,21 @@ RopeTables in_fp32(const RopeTables& angles) {
   return {angles.cos.to(at::kFloat), angles.sin.to(at::kFloat)};
 }
 
+// Returns the largest block of a list's plain attention on a GPU by kernels that compute texts in
+// turns; 0 if there is none. Attention by forge's own kernels and by ATen leaves the turns unread.
+int64_t block_of_turns(const Graph& list, Element type, const ComputeDevice& device) {
+  int64_t block = 0;
+  for (const Op& op : list.ops) {
+    if (op.kind != &ops::attention || !device.separate()) continue;
+    const Attributes& a = op.attributes;
+    const AttentionProblem problem{.capability = device.capability(), .type = type, .head_dim = a.head_dim, .heads = a.heads,
+                                   .softcap = static_cast<float>(a.softcap)};
+    if (choose_attention(problem, /*backward=*/true).kernel == AttentionKernel::efficient)
+      block = std::max(block, attention_block({.type = type, .head_dim = a.head_dim}, device.capability()));
+  }
+  return block;
+}
+
 const float* floats_of(const at::Tensor& table) { return table.defined() ? table.const_data_ptr<float>() : nullptr; }
 
 TokenRows rows_of(const at::Tensor& ids, const at::Tensor& positions, const RowKeys& keys) {
@@ -33,6 +51,9 @@ TokenRows rows_of(const at::Tensor& ids, const at::Tensor& positions, const RowK
 }
 
 }  // namespace
+
+BatchMemory::BatchMemory(ComputeDevice& device, const Graph& list, Element type)
+    : device_(device), attention_block_(block_of_turns(list, type, device)) {}
 
 StepBatch BatchMemory::load(const BatchTensors& batch) {
   rope_ = in_fp32(batch.rope), window_rope_ = in_fp32(batch.window_rope), grown_rope_ = in_fp32(batch.grown_rope);
@@ -61,6 +82,10 @@ StepBatch BatchMemory::load(const BatchTensors& batch) {
       .products = &products_};
   for (int64_t i = 0; i < step.sequences; ++i)
     step.longest = std::max<int64_t>(step.longest, step.cu_seqlens[i + 1] - step.cu_seqlens[i]);
+  if (attention_block_ > 0) {
+    step.turns = attention_turns(batch.cu_seqlens, attention_block_);
+    step.chunk_turns = attention_turns(batch.chunk_cu_seqlens, attention_block_);
+  }
   if (device_.separate()) load_separate(batch, step);
   return step;
 }

@@ -13,7 +13,8 @@ namespace forge {
 // one shape share.
 class BatchMemory {
  public:
-  explicit BatchMemory(ComputeDevice& device) : device_(device) {}
+  // Batches of a list, computed in `type`.
+  BatchMemory(ComputeDevice& device, const Graph& list, Element type);
   StepBatch load(const BatchTensors& batch);
   // Releases the batch's own tensors before those of the next batch are made.
   void release() { rope_ = window_rope_ = grown_rope_ = {}; }
@@ -26,6 +27,7 @@ class BatchMemory {
   void settle(const T*& values, int64_t count, char*& to);
 
   ComputeDevice& device_;
+  int64_t attention_block_;  // of attention that is computed in turns (attention_turns.h); 0: none is
   RopeTables rope_, window_rope_, grown_rope_;
   DeviceBlock rows_, numbers_;
   ExpertEnds expert_ends_;

@@ -62,7 +62,7 @@ class FusedProvider : public StepProvider {
                  options.shape.folded_adapters, decodes_ahead(training_.graph, device_.separate())),
         aten_(device_, model, modules_.bound()),
         arena_(options.arena ? options.arena : std::make_shared<DeviceBlock>()),
-        batch_memory_(device_) {
+        batch_memory_(device_, training_list_, training_.type) {
     FORGE_CHECK(options.shape.residual == Residual::compute || training_.type != Element::bf16, "kernels have no fp32 stream beside bf16");
     for (size_t i = 0; i < modules_.all().size(); ++i)
       FORGE_CHECK(modules_.all()[i].fp8 == training_.graph.modules[i].fp8, training_.graph.modules[i].path << " is not held as its list multiplies it");

@@ -57,7 +57,7 @@ class FusedDecoder : public Decoder {
         aten_(device_, model, modules_.bound()),
         cached_(device_, model, modules_.bound(), cache_),
         cached_states_(device_, model, modules_.bound(), states_),
-        batch_memory_(device_) {
+        batch_memory_(device_, list_, memory_.type) {
     if (by_kernels_) head_ = head_weight(model).contiguous();
     memory_.ratios = &ratios_;
     memory_.capacity.threads = at::get_num_threads();

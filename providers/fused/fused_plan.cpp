@@ -11,6 +11,7 @@
 #include "core/plan/stages/fp8.h"
 #include "kernels/attention/attention_choice.h"
 #include "kernels/attention/attention_op.h"
+#include "kernels/attention/attention_turns.h"
 #include "kernels/attention/cached_attention_args.h"
 #include "kernels/call/planned_call.h"
 #include "kernels/device/gemm.h"
@@ -144,22 +145,24 @@ AttentionProblem gpu_attention(const ActivationShape& shape, const Attributes& o
       .sinks = spec.attention_sinks};
 }
 
-// Bytes of LibTorch's efficient attention. It allocates its results, and keys and values repeated
-// for each query head; results are copied to their places in the arena. Windows of long texts are
-// counted like short texts, in which a window hides nothing.
+// Bytes of LibTorch's efficient attention beside the arena. Windows of long texts are counted like
+// short texts, in which a window hides nothing.
 int64_t attention_bytes(const ActivationShape& shape) {
-  const auto efficient = [&](const Op& op) {
-    if (op.kind != &ops::attention) return false;
-    const AttentionProblem problem = gpu_attention(shape, op.attributes, /*window=*/0);
-    return choose_attention(problem, /*backward=*/true).kernel == AttentionKernel::efficient;
-  };
   int64_t most = 0;
   for (const Op& op : shape.lists->forward().ops) {
-    if (!efficient(op)) continue;
-    const int64_t heads = op.attributes.heads, row = heads * op.attributes.head_dim;
-    most = std::max(most, row * (6 * bytes_of(shape.precision) + 4) + 8 * heads);
+    if (op.kind != &ops::attention) continue;
+    const Attributes& a = op.attributes;
+    const AttentionProblem problem = gpu_attention(shape, a, /*window=*/0);
+    if (choose_attention(problem, /*backward=*/true).kernel != AttentionKernel::efficient) continue;
+    const AttentionShape of{.type = problem.type,
+                            .heads = a.heads,
+                            .kv_heads = a.kv_heads,
+                            .head_dim = a.head_dim,
+                            .tokens = shape.micro_batch_tokens,
+                            .longest = a.chunk > 0 ? std::min(shape.longest_sequence, a.chunk) : shape.longest_sequence};
+    most = std::max(most, efficient_attention_bytes(of, shape.capability));
   }
-  return shape.micro_batch_tokens * most;
+  return most;
 }
 
 // Returns the most bytes that LibTorch takes beside a product, less the head's gradient: both are
@@ -236,13 +239,16 @@ std::vector<MemoryLine> list_lines(const ActivationShape& shape, Runs runs) {
   add("adapters in the weights", folded_bytes(shape, graph), "A and B once more, where the products of their weights read them");
   for (MemoryLine& line : lines) line.held = true;
   add("head gradient", head_gradient_bytes(shape, graph), "before it is added up");
-  if (in_arena) add("ATen", most_aten_bytes(shape, graph, sizes), tokens + ": what LibTorch holds beside the arena for one op" + (aten ? ", a bound" : ""));
+  // Attention's memory is free for another op.
+  const int64_t attention = shape.cuda && !aten ? attention_bytes(shape) : 0;
+  if (in_arena)
+    add("ATen", most_aten_bytes(shape, graph, sizes) - attention,
+        tokens + ": what LibTorch holds beside the arena for one op" + (attention > 0 ? ", beyond attention" : "") + (aten ? ", a bound" : ""));
   add("products", product_bytes(shape, graph, sizes),
       shape.cuda ? "workspaces of cuBLAS and cuBLASLt" : product_formula(shape.precision, shape.instructions, shape.threads));
-  if (shape.cuda && !aten)
-    add("attention", attention_bytes(shape), tokens + ": results of LibTorch's efficient kernels, before they are copied to their places");
+  add("attention", attention, tokens + ": results and sums of LibTorch's efficient kernels");
   if (shape.cuda && shape.training && !asks_host(graph) && !asks_aten(graph, sizes))
-    add("graphs", attention_bytes(shape), "the same once more: what captured graphs write lies in a pool of their own");
+    add("graphs", attention, "the same once more: what captured graphs write lies in a pool of their own");
   add("batch", batch_bytes(shape), tokens + ": ids, angles, targets");
   // A chunk of the head takes at most a dozen fp32 numbers a position until it is a loss; an
   // evaluation keeps log-probabilities.

@@ -410,6 +410,34 @@ def trained(hollow, models):
     )
 
 
+MANY_TEXTS = ("qwen3-moe", "llama4", "qwen3-next", "nemotron-h")
+
+
+def many_texts(hollow, models):
+    """Memory for each text of a micro-batch, and for all of its tokens, is planned for: attention's
+    sums, and the states of a delta rule, which are large beside a tiny model's rounding here.
+    """
+    rows = hollow.folder / "rows.jsonl"
+    rows.write_text(
+        "".join(
+            json.dumps({"input_ids": [(31 * i + 7 * t) % 250 + 1 for t in range(64)]}) + "\n"
+            for i in range(64)
+        )
+    )
+    for variant in MANY_TEXTS:
+        hollow.run(
+            base_job(
+                models,
+                hollow,
+                name=variant,
+                model={"path": str(models / variant)},
+                data={"train": [{"path": str(rows), "format": "tokens"}]},
+                train={"max_steps": 2, "global_batch_size": 64, "micro_batch_size": 64},
+                eval={"samples": 0},
+            )
+        )
+
+
 def uses(hollow, models):
     """Uses a result in generate, chat, eval and merge."""
     run = trained(hollow, models)
@@ -460,6 +488,7 @@ CASES = {
     "few multiprocessors": on_machine(few_multiprocessors, multiprocessors=14),
     "launches": launches,
     "shuffled": shuffled,
+    "many texts": many_texts,
     "reference": reference,
     **{kind: preference(kind) for kind in ("dpo", "kto", "reward")},
     **{kind: policy(kind) for kind in ("grpo", "ppo")},
@@ -477,6 +506,7 @@ CORE = (
         ("replayed fp8 bf16", 90),
         ("replayed qlora bf16", 80),
         ("turing full", 75),
+        ("many texts", 75),
         ("mixtral", 89),
         ("mistral4", 90),
         ("gemma2", 120),
@@ -553,7 +583,7 @@ def main():
         root = options.keep or Path(temporary)
         models = root / "models"
         models.mkdir(parents=True)
-        for variant in {variant for variant, _, _ in emulated.CASES.values()}:
+        for variant in {variant for variant, _, _ in emulated.CASES.values()} | set(MANY_TEXTS):
             (
                 write_wide(models / variant)
                 if variant == "wide"

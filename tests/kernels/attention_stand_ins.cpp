@@ -8,6 +8,7 @@
 
 #include "kernels/attention/attention_choice.h"
 #include "kernels/attention/attention_torch.h"
+#include "kernels/attention/attention_turns.h"
 
 namespace forge::kernel_test {
 namespace {
@@ -141,6 +142,11 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> efficient_backward(
 
 }  // namespace
 
+// Returns turns of as few rows as can be.
+static std::vector<AttentionTurn> turns_of(const AttentionShape& s) {
+  return attention_turns({s.cu_seqlens, s.cu_seqlens + s.sequences + 1}, /*block=*/64, /*fewest_rows=*/0);
+}
+
 std::vector<Backend> attention_backends() {
   const auto refusal = [](const auto& a) -> std::string {
     const AttentionShape& s = a.shape;
@@ -150,9 +156,17 @@ std::vector<Backend> attention_backends() {
     return choice.kernel == AttentionKernel::none || choice.kernel == AttentionKernel::own ? choice.reason : "";
   };
   Backend backend("cuda attention over stand-ins");
-  backend.add<AttentionForward>([](const AttentionForward& a) { attention_forward_torch(a, c10::kCPU); }, {},
+  backend.add<AttentionForward>([](AttentionForward a) {
+                                  const auto turns = turns_of(a.shape);
+                                  a.shape.turns = turns;
+                                  attention_forward_torch(a, c10::kCPU);
+                                }, {},
                                 /*rounds_between=*/true, {.refusal = refusal});
-  backend.add<AttentionBackward>([](const AttentionBackward& a) { attention_backward_torch(a, c10::kCPU); }, {},
+  backend.add<AttentionBackward>([](AttentionBackward a) {
+                                   const auto turns = turns_of(a.shape);
+                                   a.shape.turns = turns;
+                                   attention_backward_torch(a, c10::kCPU);
+                                 }, {},
                                  /*rounds_between=*/true, {.refusal = refusal});
   return {backend};
 }

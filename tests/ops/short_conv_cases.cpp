@@ -183,7 +183,7 @@ void add_short_conv_cases(std::vector<Case>& cases) {
                               {{6, 40, 1}, 17, 2, true, true},
                               {{4, 4}, 260, 4, false, true},
                               {{7}, 8, 1},
-                              {{12, 5}, 16, 8}};
+                              {{12, 5}, 16, 8, true, true}};
   for (Store type : kFloats) {
     for (const Setting& s : settings) {
       for (const Layout& layout : kLayouts) {

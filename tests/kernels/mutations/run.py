@@ -63,7 +63,7 @@ def one_instruction_set(overlay):
     text = (ROOT / "kernels/cpu/each_isa.h").read_text()
     baseline = text.index("#define FORGE_ISA isa_baseline"), text.index("#if defined(__x86_64__)\n#pragma")
     wide = text.index('#pragma GCC push_options\n#pragma GCC target("avx2,fma,f16c,avx512f'), text.index("#define FORGE_PICK")
-    pick = "#define FORGE_PICK(level, ...) (static_cast<void>(level), &isa_avx2::__VA_ARGS__)\n#define FORGE_PICK_PAIRS FORGE_PICK\n#endif\n"
+    pick = "#define FORGE_PICK(level, ...) ((level) == ::forge::CpuLevel::avx2 ? &isa_avx2::__VA_ARGS__ : &isa_avx2::__VA_ARGS__)\n#define FORGE_PICK_PAIRS FORGE_PICK\n#endif\n"
     text = text[: baseline[0]] + text[baseline[1] : wide[0]] + pick + text[text.index("// FORGE_PICK of a template") :]
     (overlay / "kernels/cpu").mkdir(parents=True, exist_ok=True)
     (overlay / "kernels/cpu/each_isa.h").write_text(text)
