@@ -117,6 +117,7 @@ void add_allowed_cases(Store type, GateFunction function, std::vector<Case>& cas
              backward = backward_case(type, function, "4x48", gate, kDense, true);
   add_alone(cases, forward);
   add_alone(cases, backward);
+  add_alone(cases, apart_case(type, function, 4, 48, kDense));
   const at::Tensor ragged = normal({4, 61}, 3, 3);
   cases.push_back(forward_case(type, function, "4x61", ragged, kRagged));
   cases.push_back(backward_case(type, function, "4x61", ragged, kRagged, true));
