@@ -83,7 +83,7 @@ Routed route(const at::Tensor& logits, const RouteRule& rule, const at::Tensor& 
   const at::Tensor scores = scores_of(logits, rule.scores), chosen = chosen_by(scores, rule, correction);
   at::Tensor weights = scores.gather(1, chosen);
   if (rule.scores == Scores::chosen_softmax) weights = at::softmax(weights, 1).to(at::kFloat);
-  if (rule.normalise) weights = weights / weights.sum(1, true);
+  if (rule.normalise) weights = weights / (weights.sum(1, true) + rule.sum_eps);
   if (rule.scale != 1) weights = weights * rule.scale;
   const at::Tensor flat = chosen.flatten();
   const at::Tensor counts = at::bincount(flat, {}, logits.size(1));

@@ -142,7 +142,7 @@ __global__ void __launch_bounds__(kWarp) expert_choose_kernel(ChooseArgs<T> a) {
   if (rule.scores == RouteRule::Scores::chosen_softmax) softmax_of_few(weights, rule.per_token);
   float sum = 0;
   for (int64_t j = 0; j < rule.per_token; ++j) sum += weights[j];
-  const float factor = static_cast<float>(rule.scale) / (rule.normalise ? sum : 1.0f);
+  const float factor = static_cast<float>(rule.scale) / (rule.normalise ? sum + static_cast<float>(rule.sum_eps) : 1.0f);
   for (int64_t j = 0; j < rule.per_token; ++j) a.weights[token * rule.per_token + j] = weights[j] * factor;
 }
 
@@ -239,7 +239,7 @@ __device__ __forceinline__ void weights_backward(const RouteRule& rule, Shared<f
                                                  Shared<float> d) {
   float sum = 1, dot = 0;
   if (rule.normalise) {
-    sum = 0;
+    sum = static_cast<float>(rule.sum_eps);
     for (int64_t j = 0; j < rule.per_token; ++j) sum += chosen[j];
     for (int64_t j = 0; j < rule.per_token; ++j) dot += d[j] * chosen[j] / sum;
   }

@@ -101,7 +101,7 @@ void choose(const ExpertRoute& a, int64_t token, Scratch& s) {
   if (rule.scores == Scores::chosen_softmax) softmax(s.chosen);
   float sum = 0;
   for (float weight : s.chosen) sum += weight;
-  const float factor = static_cast<float>(rule.scale) / (rule.normalise ? sum : 1);
+  const float factor = static_cast<float>(rule.scale) / (rule.normalise ? sum + static_cast<float>(rule.sum_eps) : 1);
   for (size_t j = 0; j < s.chosen.size(); ++j)
     a.weights[token * rule.per_token + static_cast<int64_t>(j)] = s.chosen[j] * factor;
 }
@@ -133,7 +133,7 @@ void sort_by_expert(const ExpertRoute& a) {
 // Turns d weights into d of the chosen scores, in place.
 void weights_backward(const RouteRule& rule, const std::vector<float>& chosen, std::vector<float>& d) {
   if (rule.normalise) {
-    float sum = 0, dot = 0;
+    float sum = static_cast<float>(rule.sum_eps), dot = 0;
     for (float score : chosen) sum += score;
     for (size_t j = 0; j < d.size(); ++j) dot += d[j] * chosen[j] / sum;
     for (float& value : d) value = (value - dot) / sum;

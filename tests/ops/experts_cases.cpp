@@ -68,7 +68,7 @@ at::Tensor chosen_by(const at::Tensor& scores, const RouteRule& rule, const at::
 at::Tensor weights_of(const at::Tensor& scores, const at::Tensor& chosen, const RouteRule& rule) {
   at::Tensor weights = scores.gather(1, chosen);
   if (rule.scores == Scores::chosen_softmax) weights = at::softmax(weights, 1);
-  if (rule.normalise) weights = weights / weights.sum(1, true);
+  if (rule.normalise) weights = weights / (weights.sum(1, true) + rule.sum_eps);
   return weights * rule.scale;
 }
 
@@ -317,6 +317,7 @@ std::vector<Router> routers() {
           {"normalised", {.per_token = 3, .normalise = true, .scale = 1.5}},
           {"chosen softmax", {.scores = Scores::chosen_softmax, .per_token = 2}},
           {"sigmoid", {.scores = Scores::sigmoid, .per_token = 2, .normalise = true, .scale = 2.5}, true},
+          {"a number beside the sum", {.scores = Scores::sigmoid, .per_token = 3, .normalise = true, .sum_eps = 0.25, .scale = 2}},
           {"groups", {.per_token = 2, .scale = 4, .groups = 4, .groups_per_token = 2}},
           {"best of groups",
            {.scores = Scores::sigmoid, .per_token = 3, .groups = 2, .groups_per_token = 1, .group_best = 2},

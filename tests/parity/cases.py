@@ -293,6 +293,8 @@ CASES = [
     *family_cases("falcon-apart"),
     *family_cases("lfm2", cuts=True),
     *family_cases("lfm2-older"),
+    *family_cases("lfm2-moe", cuts=True),
+    *family_cases("lfm2-moe-scaled"),
     *family_cases("mpt", cuts=True),
     *family_cases("mpt-bounds"),
     *family_cases("bloom", cuts=True),

@@ -16,13 +16,15 @@ AutoModelForCausalLM._model_mapping._extra_content[Mistral4Config] = Mistral4For
 
 # {model_type: (the block's name, gate, up, down)}
 W123 = ("block_sparse_moe", "w1", "w3", "w2")
-NAMES = {"mixtral": W123, "minimax_m2": W123} | dict.fromkeys(
+NAMES = {"mixtral": W123, "minimax_m2": W123, "lfm2_moe": ("feed_forward", "w1", "w3", "w2")} | dict.fromkeys(
     ("qwen2_moe", "qwen3_moe", "deepseek_v2", "deepseek_v3", "glm4_moe", "dots1", "olmoe", "flex_olmo", "ernie4_5_moe", "hunyuan_v1_moe", "deepseek_v32",
      "glm_moe_dsa", "glm4_moe_lite", "qwen3_next", "qwen3_5_moe_text"),
     ("mlp", "gate_proj", "up_proj", "down_proj"))
 # Routers that are kept as they are: a parameter in transformers 4 too, which an adapter of all
 # linear layers leaves out, or a module with a linear layer in it.
-KEPT_ROUTERS = ("glm4_moe_lite", "deepseek_v2", "deepseek_v3", "deepseek_v32", "glm_moe_dsa", "glm4_moe", "dots1", "minimax_m2", "hunyuan_v1_moe")
+KEPT_ROUTERS = ("glm4_moe_lite", "deepseek_v2", "deepseek_v3", "deepseek_v32", "glm_moe_dsa", "glm4_moe", "dots1", "minimax_m2", "hunyuan_v1_moe", "lfm2_moe")
+# The attribute of transformers 5's layers that has the block, where it is not mlp.
+ATTRIBUTES = {"lfm2_moe": "feed_forward"}
 # Other names of tensors in files, by model_type.
 RENAMED = {
     "minimax_m2": {".mlp.e_score_correction_bias": ".block_sparse_moe.e_score_correction_bias"},
@@ -52,12 +54,13 @@ def stored(weights: dict[str, torch.Tensor], model_type: str) -> dict[str, torch
     if model_type not in NAMES:
         return weights
     block, *projections = NAMES[model_type]
+    attribute = ATTRIBUTES.get(model_type, "mlp")
     out = {}
     for name, tensor in weights.items():
         if not name.endswith(("experts.gate_up_proj", "experts.down_proj")):
-            out[name.replace(".mlp.gate.", f".{block}.gate.")] = tensor
+            out[name.replace(f".{attribute}.gate.", f".{block}.gate.")] = tensor
             continue
-        layer, last = name.split(".mlp.experts.")
+        layer, last = name.split(f".{attribute}.experts.")
         for expert, matrix in enumerate(tensor):
             parts = zip(projections[:2], matrix.chunk(2)) if last == "gate_up_proj" else [(projections[2], matrix)]
             for projection, part in parts:
@@ -105,7 +108,7 @@ class SparseMlp(nn.Module):
         self.kept_router = kept_router
         self.gate = block.gate if kept_router else linear(block.gate.weight)
         # Beside the router (MiniMax), or in it where it is not kept (ERNIE).
-        self.correction = getattr(block, "e_score_correction_bias", None)
+        self.correction = getattr(block, "e_score_correction_bias", getattr(block, "expert_bias", None))
         if not kept_router and hasattr(block.gate, "moe_statics"):
             self.correction = block.gate.moe_statics.e_score_correction_bias
         self.experts = nn.ModuleList()
@@ -207,14 +210,15 @@ def apart(model) -> None:
     if model_type not in NAMES:
         return
     block, *projections = NAMES[model_type]
+    attribute = ATTRIBUTES.get(model_type, "mlp")
     normalise = model_type in ("mixtral", "ernie4_5_moe", "qwen3_5_moe_text") or getattr(model.config, "norm_topk_prob", False)
     for layer in model.model.layers:
-        if not hasattr(layer.mlp, "experts"):
+        if not hasattr(getattr(layer, attribute), "experts"):
             continue
-        own = SparseMlp(layer.mlp, projections, normalise, model_type in KEPT_ROUTERS)
-        if block != "mlp":
-            del layer.mlp
-            object.__setattr__(layer, "mlp", own)  # the module that forward calls; its parameters have the other name
+        own = SparseMlp(getattr(layer, attribute), projections, normalise, model_type in KEPT_ROUTERS)
+        if block != attribute:
+            delattr(layer, attribute)
+            object.__setattr__(layer, attribute, own)  # the module that forward calls; its parameters have the other name
         setattr(layer, block, own)
     balance_apart(model)
 

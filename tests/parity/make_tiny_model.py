@@ -261,6 +261,11 @@ MPT = (
     | {"d_model": 32, "n_heads": 4, "n_layers": 3, "max_seq_len": 128, "layer_norm_epsilon": 1e-3, "expansion_ratio": 4, "no_bias": True}
 )
 LFM2 = LLAMAS_OWN | family("lfm2", "Lfm2ForCausalLM") | {"head_dim": None, "rms_norm_eps": None, "norm_eps": 1e-4, "conv_L_cache": 3, "hidden_act": None}
+LFM2_MOE = (
+    LFM2
+    | family("lfm2_moe", "Lfm2MoeForCausalLM")
+    | {"moe_intermediate_size": 24, "num_experts": 5, "num_experts_per_tok": 2, "num_dense_layers": 1, "layer_types": ["conv", "full_attention", "conv"]}
+)
 GPTJ = (
     GPT2
     | family("gptj", "GPTJForCausalLM")
@@ -980,6 +985,10 @@ VARIANT_CONFIGS = {
     | OLD
     | {"intermediate_size": None, "block_ff_dim": 100, "block_multiple_of": 16, "block_ffn_dim_multiplier": 1.1, "full_attn_idxs": [2], "conv_bias": True,
        "conv_L_cache": 4, "tie_word_embeddings": False, "tie_embedding": False, "num_key_value_heads": 4},
+    "lfm2-moe": LFM2_MOE | {"tie_word_embeddings": True},
+    "lfm2-moe-scaled": LFM2_MOE
+    | {"tie_word_embeddings": False, "num_dense_layers": 0, "num_experts": 4, "num_experts_per_tok": 3, "routed_scaling_factor": 2.5, "norm_topk_prob": False,
+       "conv_bias": True, "layer_types": ["full_attention", "conv", "full_attention"]},
     # A linear layer for each matrix of each expert (llama4_apart.py).
     "llama4-apart": LLAMA4 | {"head_dim": 12, "floor_scale": 4, "attn_scale": 0.5},
     "llama4-apart-interleaved": LLAMA4
@@ -1000,7 +1009,7 @@ VARIANT_CONFIGS = {
 SEEDS = {"gpt-oss": 300, "llama4": 310, "llama4-interleaved": 311, "ministral3": 312, "ministral3-window": 313, "gemma4": 314, "gemma4-untied": 315,
          "gemma4-moe": 316, "gemma4-moe-untied": 319, "gemma4-shared": 320, "gemma4-shared-untied": 321} | {
     name: seed for seed, name in enumerate(["qwen3-next", "qwen3-next-mixed", "qwen3-5", "qwen3-5-tied", "qwen3-5-moe", "qwen3-5-moe-balanced"], start=310)} | {
-    name: seed for seed, name in enumerate(["granite4-mamba", "granite4-mamba-groups", "falcon-h1", "falcon-h1-normed", "nemotron-h", "nemotron-h-bias", "glm4-lite", "glm4-lite-groups", "nemotron-3", "nemotron-3-latent", "mistral4", "mistral4-groups", "llama4-apart", "llama4-apart-interleaved", "mpt", "mpt-bounds", "granite4-experts", "granite4-experts-rope", "lfm2", "lfm2-older"], start=330)}
+    name: seed for seed, name in enumerate(["granite4-mamba", "granite4-mamba-groups", "falcon-h1", "falcon-h1-normed", "nemotron-h", "nemotron-h-bias", "glm4-lite", "glm4-lite-groups", "nemotron-3", "nemotron-3-latent", "mistral4", "mistral4-groups", "llama4-apart", "llama4-apart-interleaved", "mpt", "mpt-bounds", "granite4-experts", "granite4-experts-rope", "lfm2", "lfm2-older", "lfm2-moe", "lfm2-moe-scaled"], start=330)}
 # Families with experts of 2024 to 2026: seeds that do not depend on the place.
 SEEDS |= {name: seed for seed, name in enumerate(
     ["glm4-moe", "glm4-moe-groups", "olmoe", "olmoe-balanced", "granitemoe", "granitemoe-balanced", "granitemoe-shared", "granitemoe-shared-tied",
@@ -1008,7 +1017,7 @@ SEEDS |= {name: seed for seed, name in enumerate(
      "deepseek-moe", "deepseek-moe-tied", "flex-olmo", "flex-olmo-balanced", "deepseek-v32", "glm-5", "deepseek-v32-tied", "glm-5-pattern"], start=400)}
 # With the seeds of their places a layer leaves an expert almost without tokens, whose change is
 # then that of rounding.
-SEEDS |= {"glm4-moe-groups": 430, "dots1-window": 446, "deepseek-v32": 438, "glm4-lite-groups": 545, "mistral4-groups": 353, "granite4-experts-rope": 561}
+SEEDS |= {"glm4-moe-groups": 430, "dots1-window": 446, "deepseek-v32": 438, "glm4-lite-groups": 545, "mistral4-groups": 353, "granite4-experts-rope": 561, "lfm2-moe-scaled": 354}
 
 
 # Settings that a config.json states as null: if they are missing they have another value.

@@ -33,7 +33,7 @@ const std::vector<Family>& families() {
       arcee_family(), olmo_family(), nemotron_family(), granitemoehybrid_family(), opt_family(), gptj_family(),
       bloom_family(), mpt_family(), glm4_moe_family(), olmoe_family(), granitemoe_family(), granitemoeshared_family(),
       ernie4_5_moe_family(), minimax_m2_family(), dots1_family(), hunyuan_v1_moe_family(), deepseek_family(),
-      flex_olmo_family(), deepseek_v32_family(), glm_moe_dsa_family(), glm4_moe_lite_family(), mistral4_family(), falcon_h1_family(), lfm2_family(), gemma4_family(),
+      flex_olmo_family(), deepseek_v32_family(), glm_moe_dsa_family(), glm4_moe_lite_family(), mistral4_family(), falcon_h1_family(), lfm2_family(), lfm2_moe_family(), gemma4_family(),
       nemotron_h_family(), qwen3_next_family(), qwen3_5_family(), qwen3_5_moe_family()};
   return table;
 }

@@ -169,6 +169,7 @@ Family gptj_family();
 Family bloom_family();
 Family mpt_family();
 Family lfm2_family();
+Family lfm2_moe_family();
 Family deepseek_v32_family();
 Family glm_moe_dsa_family();
 Family glm4_moe_lite_family();

@@ -162,6 +162,7 @@ CASES = {
     "ministral3 full bf16": ("ministral3-window", "bf16", FULL),
     "lfm2": ("lfm2", "fp32", LORA),
     "lfm2 full": ("lfm2-older", "fp32", FULL),
+    "lfm2 experts": ("lfm2-moe", "fp32", LORA),
     "mpt": ("mpt-bounds", "fp32", LORA),
     "llama4 apart": ("llama4-apart", "fp32", with_adapter(target_modules=["q_proj", "gate_projs.0", "up_projs.3", "down_projs.1"])),
     "mistral4": ("mistral4", "fp32", LORA),
