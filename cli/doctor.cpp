@@ -184,7 +184,9 @@ void examine_engines(Examination& all) {
       device.fault = answer.finding.found;
     } else if (device.device.cuda) {  // an engine with CUDA tries its GPUs alone
       device.fault = "the engine started and does not see it";
-      all.add({name, "problem", device.fault});
+      all.add({name, "problem", device.fault,
+               "nvidia-smi must list it here: after an update of the driver restart the machine, "
+               "and pass the card to a container; hardware.device: cpu computes without it"});
     }
   }
 }

@@ -226,7 +226,7 @@ static CardFault engine_fault(const std::string& engine, int64_t compute_capabil
   if (search.engine_fault && search.stated)
     throw Error(ErrorKind::environment, search.engine_fault.what).hint(search.engine_fault.remedy);
   if (search.engine_fault) return search.engine_fault;
-  if (search.torch_fault) return search.torch_fault;
+  if (search.torch_fault) return {};  // the CPU's engine lacks it too; engine_of says so
   if (!search.stated)
     if (CardFault fault = generation_fault(compute_capability, kCudaTargets)) return fault;
   const std::vector<std::string> missing = missing_libraries(search.location);

@@ -207,6 +207,18 @@ def an_engine_without_its_libraries(machine: Machine):
     ), said
 
 
+def no_libtorch(machine: Machine):
+    """Every engine lacks it, so the card is planned for and the run says it once."""
+    machine.cards(("NVIDIA Test", machine.options.generation, 80, 79))
+    machine.add_engine("forge-engine-cuda13", FAKE_ENGINE)
+    machine.environment["FORGE_TORCH_DIR"] = str(machine.folder)
+    plan = machine.plan()
+    assert plan["engine"] == "cuda13" and plan["warnings"] == [], plan["warnings"]
+    said = machine.refused("auto")
+    assert said.count("pip install torch==2.11.0") == 1 and "the CPU computes" not in said, said
+    assert "pip install torch==2.11.0" in machine.doctor(5)[0]["LibTorch"][2]
+
+
 def the_real_engine_without_its_libraries(machine: Machine):
     engine = Path(machine.options.forge).parent / "forge-engine-cuda13"
     if not engine.exists():
@@ -288,7 +300,7 @@ def several_cards(machine: Machine):
     assert all(devices[f"cuda:{index}"]["usable"] for index in range(8)), devices
     # A card that the driver lists and the engine does not see is a fault.
     findings, devices = machine.doctor(5, FAKE_CARDS="7")
-    assert findings["cuda:7"][0] == "problem" and [
+    assert findings["cuda:7"][0] == "problem" and "nvidia-smi" in findings["cuda:7"][2] and [
         d for d in devices if not devices[d]["usable"]
     ] == ["cuda:7"], devices
     # The largest card is skipped if no engine computes on it.
@@ -355,6 +367,7 @@ def main() -> int:
     cases = [
         a_card_without_its_engine,
         an_engine_without_its_libraries,
+        no_libtorch,
         the_real_engine_without_its_libraries,
         a_driver_that_is_too_old,
         a_card_that_no_engine_computes_on,
