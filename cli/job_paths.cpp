@@ -81,8 +81,8 @@ std::string missing_hint(const LoadedJob& loaded, const MissingPath& missing) {
   const std::string meant = near_path(missing.path);
   if (!meant.empty()) return "did you mean " + meant + "?";
   return missing.key == "model.path"
-             ? "model.path is a Hugging Face folder with config.json, or a .gguf file; "
-               "relative paths start in the folder of the file that states them"
+             ? "model.path is a Hugging Face folder with config.json, or a .gguf file; model.repo "
+               "takes one of the Hugging Face hub (forge fetch); relative paths start in the folder of the file that states them"
              : "relative paths start in the folder of the file that states them";
 }
 

@@ -19,6 +19,7 @@ version: 1
 
 model:
   path: models/my-model          # Hugging Face folder (safetensors) or .gguf file
+  # repo: org/name               # instead of path: a model of the Hugging Face hub (forge fetch)
   # quantization: none           # none | nf4 | fp4 | int8 | fp8, for frozen weights
 
 adapter:
