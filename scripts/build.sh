@@ -38,6 +38,7 @@ jobs=$(awk '/MemAvailable/ {m = int($2 / 2097152); print m < 1 ? 1 : m}' /proc/m
 cores=$(nproc)
 [ "$jobs" -lt "$cores" ] || jobs=$cores
 
+require_cmake
 mkdir -p "$(dirname "$build")"
 cmake -S "$root" -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DFORGE_TORCH_DIR="$torch_dir" -DFORGE_ARROW_DIR="$arrow_dir" \
   -DFORGE_CUDA=$cuda "${settings[@]}" >"$build.configure.log" 2>&1 || { cat "$build.configure.log" >&2; exit 5; }

@@ -25,6 +25,16 @@ use_system() {
 }
 use_system
 
+# Ends if CMake is missing, or older than CMakeLists.txt asks for.
+require_cmake() {
+  local wanted found
+  command -v cmake >/dev/null || die "cmake not found" "scripts/setup.sh installs what a build needs, or lists it"
+  wanted=$(sed -n 's/^cmake_minimum_required(VERSION \(.*\))$/\1/p' "$root/CMakeLists.txt")
+  found=$(cmake --version | sed -n 's/^cmake version //p')
+  [ -z "$found" ] || printf '%s\n' "$wanted" "$found" | sort -VC || die "CMake here is $found, a build needs $wanted or newer" \
+    "python3 -m pip install cmake brings one, which must come first on PATH; the wheel, the tarball and the container need none (docs/install.md)"
+}
+
 # Prints the generations of this machine's cards that the CUDA engine runs on, as 75;89: compute
 # capability 7.5 or later under a driver for CUDA 13 (580 or later).
 cards() {

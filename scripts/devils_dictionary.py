@@ -62,7 +62,7 @@ def main():
         sys.exit(__doc__)
     output, folder = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2] if len(sys.argv) == 3 else "/usr/share/dictd")
     if not (folder / "devil.index").is_file():
-        sys.exit(f"{folder}/devil.index: not found; install it with: apt-get install dict-devil")
+        sys.exit(f"{folder}/devil.index: not found; apt-get install dict-devil brings it on Debian and Ubuntu; elsewhere train on your own rows (docs/own-data.md)")
     splits = {"train": [], "eval": []}
     for index, (word, definition) in enumerate(entries(folder)):
         row = {"messages": [{"role": "user", "content": f"Define: {word}"},

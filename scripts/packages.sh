@@ -17,7 +17,7 @@ fmt-devel pcre2-devel utf8proc-devel xxhash-devel zlib-devel libzstd-devel libcu
 if ! command -v apt-get >/dev/null; then
   for tool in g++ cmake ninja python3; do
     command -v $tool >/dev/null || die "$tool not found, and no apt-get to install it" \
-      "a forge that is built needs none of this: the wheel, the tarball or the container; to build it, install (Fedora's names): ${fedora//$'\n'/ }"
+      "the wheel, the tarball and the container need none of this (docs/install.md); to build, install (Fedora's names): ${fedora//$'\n'/ }"
   done
   say "no apt-get here: libraries are taken from where CMake finds them"
   exit 0

