@@ -2,7 +2,7 @@
 """forge fetch against a hub on this machine that cuts, lies, redirects and refuses; and no other
 command opens a connection.
 
-    python3 tests/hub/fetch_test.py build/bin/forge build/tests/hub/record_sockets.so [--only NAME]
+    python3 tests/hub/fetch_test.py build/bin/forge build/tests/hub/record_sockets.so build/tests/hub/old_curl.so [--only NAME]
 
 Standard library only; prints "N passed, N failed".
 """
@@ -33,8 +33,8 @@ ROWS = b"".join(json.dumps({"prompt": f"question {i}", "completion": f" answer {
 
 
 class Lab:
-    def __init__(self, forge: str, sockets: str, folder: Path):
-        self.forge, self.sockets, self.folder = forge, sockets, folder
+    def __init__(self, forge: str, sockets: str, old_curl: str, folder: Path):
+        self.forge, self.sockets, self.old_curl, self.folder = forge, sockets, old_curl, folder
         weights = {path.name: path.read_bytes() for path in sorted(MODEL.iterdir())}
         weights |= {"README.md": b"# tiny", "onnx/model.onnx": b"x" * 5000, "pytorch_model.bin": b"y" * 5000}
         self.hub = FakeHub({f"models/{NAME}": weights, "datasets/org/rows": {"data/train.jsonl": ROWS, "README.md": b"rows"}})
@@ -99,6 +99,11 @@ def a_model_is_fetched_as_its_cache_holds_it(lab: Lab):
     again = json.loads(lab.fetch(NAME, "--json"))["repositories"][0]
     assert again["downloaded"] == 0 and again["folder"] == str(lab.snapshot), again
     assert len(lab.hub.seen) == before + 1, "the listing alone is asked again"
+
+
+def the_libcurl_of_an_older_system_fetches(lab: Lab):
+    lab.fetch(NAME, LD_PRELOAD=lab.old_curl)
+    lab.whole()
 
 
 def a_job_names_the_hub_and_trains(lab: Lab):
@@ -451,9 +456,9 @@ CASES = [function for _, function in inspect.getmembers(sys.modules[__name__], i
          if list(inspect.signature(function).parameters) == ["lab"]]
 
 
-def outcome(case, forge: str, sockets: str) -> bool:
+def outcome(case, *files: str) -> bool:
     with tempfile.TemporaryDirectory() as folder:
-        lab = Lab(os.path.abspath(forge), os.path.abspath(sockets), Path(folder))
+        lab = Lab(*map(os.path.abspath, files), Path(folder))
         try:
             case(lab)
             print(f"ok   {case.__name__}", flush=True)
@@ -470,11 +475,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("forge")
     parser.add_argument("sockets")
+    parser.add_argument("old_curl")
     parser.add_argument("--only", default="")
     args = parser.parse_args()
     cases = [case for case in CASES if args.only in case.__name__]
     with concurrent.futures.ThreadPoolExecutor(6) as pool:  # they mostly wait
-        outcomes = list(pool.map(lambda case: outcome(case, args.forge, args.sockets), cases))
+        outcomes = list(pool.map(lambda case: outcome(case, args.forge, args.sockets, args.old_curl), cases))
     passed, failed = outcomes.count(True), outcomes.count(False)
     print(f"{passed} passed, {failed} failed")
     return failed > 0

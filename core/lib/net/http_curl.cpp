@@ -1,4 +1,6 @@
-// The component that implements http.h: libcurl for the wire, OpenSSL for digests.
+// The component that implements http.h: libcurl for the wire, OpenSSL for digests. It uses only
+// what libcurl 7.76 has (RHEL 9; Ubuntu 22.04 has 7.81), which newer headers call deprecated.
+#define CURL_DISABLE_DEPRECATION
 #include <curl/curl.h>
 #include <fmt/ranges.h>
 #include <openssl/evp.h>
@@ -42,6 +44,9 @@ size_t take_header(const char* text, size_t size, size_t count, void* user) {
   return size * count;
 }
 
+// Another count than the one it was given ends a transfer.
+size_t refused(std::string_view part) { return part.size() + 1; }
+
 size_t take_body(const char* bytes, size_t size, size_t count, void* user) {
   auto& transfer = *static_cast<Transfer*>(user);
   transfer.answer.status = status_of(transfer.easy);  // known when the body begins
@@ -49,7 +54,7 @@ size_t take_body(const char* bytes, size_t size, size_t count, void* user) {
   const bool good = transfer.answer.status / 100 == 2;
   if (!good || !transfer.sink.write) {
     transfer.too_long = static_cast<int64_t>(transfer.answer.body.size() + part.size()) > transfer.request.most_bytes;
-    if (transfer.too_long) return CURL_WRITEFUNC_ERROR;
+    if (transfer.too_long) return refused(part);
     transfer.answer.body += part;
     return part.size();
   }
@@ -59,7 +64,7 @@ size_t take_body(const char* bytes, size_t size, size_t count, void* user) {
   } catch (...) {
     transfer.thrown = std::current_exception();
   }
-  return transfer.thrown ? CURL_WRITEFUNC_ERROR : part.size();
+  return transfer.thrown ? refused(part) : part.size();
 }
 
 // Frees what a C library made.
@@ -78,8 +83,9 @@ void set(CURL* easy, CURLoption option, Value value) {
 void set_request(CURL* easy, const HttpRequest& wanted) {
   const bool plain = starts_with(lower(wanted.url), "http://");  // a server that the user named: then its redirects may be plain, too
   set(easy, CURLOPT_URL, wanted.url.c_str());
-  set(easy, CURLOPT_PROTOCOLS_STR, plain ? "http,https" : "https");
-  set(easy, CURLOPT_REDIR_PROTOCOLS_STR, plain ? "http,https" : "https");
+  const long protocols = CURLPROTO_HTTPS | (plain ? CURLPROTO_HTTP : 0);
+  set(easy, CURLOPT_PROTOCOLS, protocols);
+  set(easy, CURLOPT_REDIR_PROTOCOLS, protocols);
   set(easy, CURLOPT_NOSIGNAL, 1L);
   set(easy, CURLOPT_FOLLOWLOCATION, wanted.follow ? 1L : 0L);
   set(easy, CURLOPT_MAXREDIRS, 10L);
