@@ -32,7 +32,7 @@ require_cmake() {
   wanted=$(sed -n 's/^cmake_minimum_required(VERSION \(.*\))$/\1/p' "$root/CMakeLists.txt")
   found=$(cmake --version | sed -n 's/^cmake version //p')
   [ -z "$found" ] || printf '%s\n' "$wanted" "$found" | sort -VC || die "CMake here is $found, a build needs $wanted or newer" \
-    "python3 -m pip install cmake brings one, which must come first on PATH; the wheel, the tarball and the container need none (docs/install.md)"
+    "Debian 12 and Ubuntu 24.04 have one; an older system takes the wheel, the tarball or the container (docs/install.md)"
 }
 
 # Prints the generations of this machine's cards that the CUDA engine runs on, as 75;89: compute
