@@ -65,10 +65,19 @@ try_wheel() {
   printf 'PAR1' >own.parquet
   sed 's/own.jsonl/own.parquet/' job.yaml >parquet.yaml
   fails_with "pyarrow==26.0.1" /venv/bin/forge data parquet.yaml
-  step "pip install [parquet]" /venv/bin/pip install --no-cache-dir "$1[parquet]"
-  /venv/bin/python -c 'import pyarrow.json, pyarrow.parquet as p; p.write_table(pyarrow.json.read_json("own.jsonl"), "own.parquet")'
+  local writer=/venv
+  if python3 -c 'import sys; sys.exit(sys.version_info < (3, 11))'; then
+    step "pip install [parquet]" /venv/bin/pip install --no-cache-dir "$1[parquet]"
+  else  # docs/install.md, Components
+    step "pip install pyarrow, of Python 3.11" /venv/bin/pip install --no-cache-dir --no-deps --only-binary=:all: --python-version 3.11 --ignore-requires-python \
+      --target "$(echo /venv/lib/python3*/site-packages)" pyarrow==26.0.1
+    writer=/writer
+    python3 -m venv $writer
+    step "pip install pyarrow, to write Parquet" $writer/bin/pip install --no-cache-dir pyarrow
+  fi
+  $writer/bin/python -c 'import pyarrow.json, pyarrow.parquet as p; p.write_table(pyarrow.json.read_json("own.jsonl"), "own.parquet")'
   step "forge data of Parquet" /venv/bin/forge data parquet.yaml
-  rm -rf /venv own.parquet parquet.yaml
+  rm -rf /venv /writer own.parquet parquet.yaml
   echo "            left in the home folder: $(find /root -mindepth 1 -newer /tmp/before ! -path '/root/own*' | tr '\n' ' ')"
 }
 

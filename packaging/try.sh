@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Tries the packages in empty Debian 12 and 13 roots, which debootstrap makes below DIR (root is
-# needed, 20 GB):
-#   packaging/try.sh FOLDER_OF_PACKAGES DIR [bookworm | trixie …]
+# Tries the packages in empty roots of Debian 12 and 13 or Ubuntu, which debootstrap makes below DIR
+# (root is needed, 20 GB):
+#   packaging/try.sh FOLDER_OF_PACKAGES DIR [bookworm | trixie | jammy | noble …]
 # In each root it tries the wheel in a bare environment (pip, doctor, Parquet, a first adapter on
 # own data, uninstall), then the tarball with LibTorch's three wheels for a CPU. Prints seconds and
 # sizes; the first failure ends it. The machine's certificates, resolver and PIP_* are taken along;
@@ -18,8 +18,15 @@ unmount() { for folder in proc wheels packages; do umount "$1/$folder" 2>/dev/nu
 
 for suite in "$@"; do
   chroot=$place/$suite
-  [ -d "$place/$suite.clean" ] || debootstrap --variant=minbase --include=ca-certificates,python3-venv "$suite" \
-    "$place/$suite.clean" >"$place/$suite.log"
+  case $suite in
+    jammy | noble | questing | resolute) distribution=(--components=main,universe "$suite" "$place/$suite.part" '' gutsy) ;;
+    *) distribution=("$suite" "$place/$suite.part") ;;
+  esac
+  if [ ! -d "$place/$suite.clean" ]; then
+    rm -rf "$place/$suite.part"
+    debootstrap --variant=minbase --include=ca-certificates,python3-venv "${distribution[@]}" >"$place/$suite.log"
+    mv "$place/$suite.part" "$place/$suite.clean"
+  fi
   rm -rf "$chroot"
   cp -a "$place/$suite.clean" "$chroot"
   mkdir -p "$chroot"/{packages,wheels}

@@ -37,7 +37,7 @@ bool lacks_arrow(const std::string& problem) { return problem.find(".so.2600: ca
   throw Error(ErrorKind::environment, absent ? "Parquet is read by an optional component, which is not installed"
                                       : lacks_arrow(problem) ? std::string("Parquet is read with ") + kArrow + ", which is not installed"
                                                              : "the component that reads Parquet cannot be loaded: " + problem)
-      .hint(lacks_arrow(problem) ? std::string("install it beside torch: python3 -m pip install ") + kArrow
+      .hint(lacks_arrow(problem) ? std::string("install it beside torch: python3 -m pip install ") + kArrow + " (Python 3.11 or newer; docs/install.md has the way with 3.10)"
                                  : "build it: scripts/setup.sh --parquet && scripts/build.sh (55 MB)");
 }
 
