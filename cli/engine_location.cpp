@@ -215,10 +215,15 @@ std::vector<std::string> missing_libraries(const EngineLocation& location) {
 std::string library_remedy(const std::vector<std::string>& names) {
   if (!std::ranges::all_of(names, in_wheels))
     return "install the packages of this system that hold them";
-  return fmt::format(
-      "scripts/setup.sh --cuda fetches CUDA's libraries; or python3 -m pip install torch=={}, and "
-      "FORGE_TORCH_DIR set to its site-packages, which holds torch/ and nvidia/",
-      kTorchVersion);
+  // pip installs into the environment that LibTorch is in, or else replaces what is in its folder.
+  const fs::path packages = search_engine().location.torch_folder;
+  const fs::path python = (packages / "../../../bin/python3").lexically_normal();
+  const bool environment = file_exists(python.string());
+  const std::string install = fmt::format("{}python3 -m pip install torch=={}",
+                                          environment ? python.parent_path().string() + "/" : "", kTorchVersion);
+  return "in a checkout scripts/setup.sh --cuda brings CUDA's libraries; elsewhere " + install +
+         (environment ? "" : " --upgrade --target '" + packages.string() + "'") +
+         "; or set FORGE_TORCH_DIR to a folder that holds torch/ and nvidia/";
 }
 
 static CardFault engine_fault(const std::string& engine, int64_t compute_capability) {

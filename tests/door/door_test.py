@@ -197,6 +197,19 @@ def an_engine_without_its_libraries(machine: Machine):
     findings, devices = machine.doctor(5)
     assert all(word in " ".join(findings["CUDA engine's libraries"]) for word in helps), findings
     assert not devices["cuda:0"]["usable"], devices
+    # The command is for the folder where LibTorch is, or for the environment of that folder.
+    remedy = findings["CUDA engine's libraries"][2]
+    assert f"torch==2.11.0 --upgrade --target '{Path(machine.options.torch)}'" in remedy, remedy
+    packages = machine.folder / "environment/lib/python3.12/site-packages"
+    packages.mkdir(parents=True)
+    for part in ("torch", "nvidia"):
+        (packages / part).symlink_to(Path(machine.options.torch) / part)
+    python = machine.folder / "environment/bin/python3"
+    python.parent.mkdir()
+    python.touch()
+    findings, _ = machine.doctor(5, FORGE_TORCH_DIR=str(packages))
+    remedy = findings["CUDA engine's libraries"][2]
+    assert f"{python} -m pip install torch==2.11.0; or" in remedy, remedy
     # If nothing looked beforehand, the engine's own end reports the library that its loader missed
     # first.
     said = machine.forge("run", machine.job("cpu", "late"), code=5, FORGE_ENGINE=str(lacking))
