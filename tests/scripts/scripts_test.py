@@ -320,6 +320,21 @@ class Packages(Machine):
             self.program(tool, "")
         self.assertEqual(self.script("packages.sh").returncode, 0)
 
+    def test_pip_of_the_unpacked_packages(self):
+        self.program("apt-get", "")
+        self.program("dpkg-query", "echo installed")
+        self.program("cmake", "")
+        self.program("python3", f'[[ ${{PYTHONPATH-}} = */system/usr/lib/python3/dist-packages ]] || exit 1\n'
+                                f'echo "python3 $*" >>{self.folder}/calls\n[ "$3" = --version ]\n')
+        result = self.script("setup.sh")
+        self.assertEqual(result.returncode, 5, result.stdout)
+        self.assertIn("python3 -m pip download", self.calls())
+        self.assertIn("downloading torch==2.11.0 failed", result.stdout)
+        self.program("python3", "exit 1")
+        result = self.script("setup.sh")
+        self.assertEqual(result.returncode, 5, result.stdout)
+        self.assertIn("install the package python3-pip", result.stdout)
+
     @unittest.skipUnless(shutil.which("dpkg-deb"), "needs dpkg-deb")
     def test_without_root(self):
         libraries = self.folder / "package/usr/lib/x86_64-linux-gnu"
