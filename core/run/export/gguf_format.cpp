@@ -50,13 +50,13 @@ DType smaller_blocks(DType dtype) {
 
 }  // namespace
 
-const GgufFormat& gguf_format(const std::string& name) {
+const GgufFormat& gguf_format(std::string_view name) {
   std::vector<std::string> names;
   for (const GgufFormat& format : kFormats) {
     if (lower(name) == format.name) return format;
     names.emplace_back(format.name);
   }
-  throw Error(ErrorKind::usage, "--type " + name + ": expected " + join(names, ", "));
+  throw Error(ErrorKind::usage, "--type " + std::string(name) + ": expected " + join(names, ", "));
 }
 
 DType gguf_tensor_type(const GgufFormat& format, const TensorInfo& tensor, const ModelSpec& spec) {

@@ -3,6 +3,7 @@
 // (src/llama-quant.cpp, llama_tensor_get_type).
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 #include "core/lib/io/tensor_file.h"
 #include "core/model/families/model_spec.h"
@@ -17,7 +18,7 @@ struct GgufFormat {
 };
 
 // Returns a format by its name. Throws Error(usage) that names all formats.
-const GgufFormat& gguf_format(const std::string& name);
+const GgufFormat& gguf_format(std::string_view name);
 
 // Returns the type of one tensor, by its name in the file: vectors and norms stay f32, the head
 // gets at least 6 bits, and rows that are not whole blocks get the nearest type of smaller blocks.
