@@ -218,7 +218,7 @@ std::string library_remedy(const std::vector<std::string>& names) {
   // pip installs into the environment that LibTorch is in, or else replaces what is in its folder.
   const fs::path packages = search_engine().location.torch_folder;
   const fs::path python = (packages / "../../../bin/python3").lexically_normal();
-  const bool environment = file_exists(python.string());
+  const bool environment = starts_with(packages.parent_path().filename().string(), "python3") && file_exists(python.string());
   const std::string install = fmt::format("{}python3 -m pip install torch=={}",
                                           environment ? python.parent_path().string() + "/" : "", kTorchVersion);
   return "in a checkout scripts/setup.sh --cuda brings CUDA's libraries; elsewhere " + install +
