@@ -322,7 +322,7 @@ def state(model, case: cases.Case) -> dict[str, torch.Tensor]:
         neox = model.config.model_type == "gpt_neox"  # its files have another name for the head
         names = {n: n.replace("lm_head.", "embed_out.") if neox else n for n, _ in model.named_parameters()}
         weights = {names[n]: p.detach().clone() for n, p in model.named_parameters()}
-        weights |= {n: b.clone() for n, b in model.named_buffers() if n.endswith(("e_score_correction_bias", "layer_scalar"))}
+        weights |= {n: b.clone() for n, b in model.named_buffers() if n.endswith(("e_score_correction_bias", "expert_bias", "layer_scalar"))}
         return experts_apart.stored(weights, model.config.model_type)
     return effective_weights(model) if case.compare_effective else adapter_tensors(model)
 
