@@ -23,15 +23,18 @@ while [ $# -gt 0 ]; do
 done
 [ -n "$output" ] || die "--output is missing" "$usage" 2
 
-# Licences of what is compiled in or shipped, as the build machine's packages state them.
+# Packages of the build machine that are compiled in or shipped, with the licences that they state.
+licensed=(libcli11-dev libfmt-dev libpcre2-dev libsentencepiece0 libutf8proc-dev libxxhash-dev libyaml-cpp-dev libzstd-dev
+  nlohmann-json3-dev zlib1g-dev)
+licence() { echo "/usr/share/doc/$1/copyright"; }
+for package in "${licensed[@]}"; do
+  [ -f "$(licence "$package")" ] || die "the licence of $package is missing" "packages are made on Debian, after scripts/setup.sh"
+done
+
 install_licences() {  # tree
   local folder=$1/share/forge/licenses package
   mkdir -p "$folder"
-  for package in libcli11-dev libfmt-dev libpcre2-dev libsentencepiece0 libutf8proc-dev libxxhash-dev libyaml-cpp-dev libzstd-dev \
-    nlohmann-json3-dev zlib1g-dev; do
-    cp "/usr/share/doc/$package/copyright" "$folder/$package.txt" ||
-      die "the licence of $package is missing" "packages are made on Debian, after scripts/setup.sh"
-  done
+  for package in "${licensed[@]}"; do cp "$(licence "$package")" "$folder/$package.txt"; done
 }
 
 # Installs the tree without parts that belong to this machine: no LibTorch, no Arrow.
