@@ -66,7 +66,9 @@ int64_t padded_head_dim(const AttentionShape& shape) { return rounded(shape.head
 
 int64_t efficient_attention_bytes(const AttentionShape& s, int64_t capability) {
   const BackwardKernel kernel = kernel_of(s, capability);
-  const int64_t rows = std::max(kFewestTurnRows, rounded(s.tokens, kernel.rows)), d = padded_head_dim(s), element = bytes_of(s.type);
+  const int64_t d = padded_head_dim(s), element = bytes_of(s.type);
+  int64_t rows = std::max(kFewestTurnRows, rounded(s.tokens, kernel.rows));
+  if (s.sequences < rows) rows = std::min(rows, s.sequences * rounded(s.longest, kernel.rows));
   // Each sequence has a block of queries at least.
   const int64_t parts = std::max(kMostKeyParts, rows / kernel.rows * s.heads);
   const int64_t key_sums = kernel.key_sums ? 2 * 4 * parts * kSummedKeys * rounded(d, kernel.rows) : 0;

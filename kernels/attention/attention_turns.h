@@ -27,7 +27,7 @@ std::vector<AttentionTurn> attention_turns(const std::vector<int32_t>& cu_seqlen
 int64_t padded_head_dim(const AttentionShape& shape);
 
 // Returns the most bytes that LibTorch allocates for the backward of a micro-batch, whose forward
-// takes less. `shape.tokens` and `shape.longest` are those of the micro-batch.
+// takes less. `shape.tokens`, `longest` and `sequences` are the most of a micro-batch.
 int64_t efficient_attention_bytes(const AttentionShape& shape, int64_t capability);
 
 }  // namespace forge

@@ -155,6 +155,7 @@ int64_t attention_bytes(const ActivationShape& shape) {
     const AttentionProblem problem = gpu_attention(shape, a, /*window=*/0);
     if (choose_attention(problem, /*backward=*/true).kernel != AttentionKernel::efficient) continue;
     const AttentionShape of{.type = problem.type,
+                            .sequences = a.chunk > 0 ? INT64_MAX : shape.texts,
                             .heads = a.heads,
                             .kv_heads = a.kv_heads,
                             .head_dim = a.head_dim,

@@ -129,7 +129,7 @@ TEST_CASE("the memory of LibTorch's efficient attention is what its backward all
                       {75, Element::f16, 320, 1024, 1115296}};
   for (const Row& row : rows) {
     INFO("sm_" << row.capability << " head_dim " << row.head_dim);
-    const AttentionShape shape{.type = row.type, .heads = 4, .kv_heads = 4, .head_dim = row.head_dim, .tokens = row.longest, .longest = row.longest};
+    const AttentionShape shape{.type = row.type, .sequences = 1, .heads = 4, .kv_heads = 4, .head_dim = row.head_dim, .tokens = row.longest, .longest = row.longest};
     const int64_t results = 3 * row.longest * 4 * row.head_dim * bytes_of(row.type), lse = 4 * 4 * row.longest;
     const int64_t planned = efficient_attention_bytes(shape, row.capability), seen = 4 * 4 * row.numbers + results + lse;
     CHECK(planned >= seen - 1024);

@@ -64,6 +64,8 @@ void visit(Fullest& fullest, const Schedule& plan, const std::vector<int64_t>& b
   fullest.tokens = std::max(fullest.tokens, tokens);
   fullest.supervised = std::max(fullest.supervised, targets);
   fullest.several |= batch.size() > 1;
+  const bool pairs = plan.train.pairs.longest > 0 || plan.eval.pairs.longest > 0;
+  fullest.texts = std::max(fullest.texts, static_cast<int64_t>(batch.size()) * (pairs ? 2 : 1));
 }
 
 // Bounds both sides if only lengths of whole examples are known.
@@ -79,7 +81,7 @@ void visit_in_order(Fullest& fullest, const Schedule& plan, int64_t budget, cons
     fullest.tokens = std::max({fullest.tokens, budget, data.longest, data.pairs.longest});
     fullest.supervised = std::max(fullest.supervised, supervised_bound(plan, data, fullest.tokens));
     fullest.longest = std::max(fullest.longest, data.longest);
-    fullest.several = true;
+    fullest.several = true, fullest.texts = kManyTexts;
     bound_sides(fullest);
   } else {
     std::vector<int64_t> order(lengths.size());
@@ -116,6 +118,7 @@ void visit_mismatches(Fullest& fullest, const Schedule& plan, int64_t budget, co
   fullest.supervised = std::max({fullest.supervised, std::min(answer, longest - 1),
                                  std::min(count * answer, tokens * answer / (shortest_prompt + answer))});
   fullest.several |= count > 1;
+  fullest.texts = std::max(fullest.texts, count);
 }
 
 void visit_mismatches(Fullest& fullest, const Schedule& plan, int64_t budget, const ExampleCounts& counts) {
@@ -123,6 +126,7 @@ void visit_mismatches(Fullest& fullest, const Schedule& plan, int64_t budget, co
   std::iota(all.begin(), all.end(), 0);
   visit_mismatches(fullest, plan, budget, all, counts.eval, counts.eval_supervised);
   if (counts.train_supervised.empty()) {  // only estimated
+    fullest.texts = kManyTexts;
     fullest.tokens = std::max({fullest.tokens, budget, longest_of(plan)});
     fullest.longest = std::max(fullest.longest, std::min(2 * plan.train.longest, plan.job.data.max_length));
     fullest.supervised = std::max(fullest.supervised, supervised_bound(plan, plan.train, fullest.tokens));
@@ -142,8 +146,9 @@ Fullest fullest_drawn(const Schedule& plan, const MicroBatch& micro_batch) {
   const int64_t longest = longest_of(plan);
   int64_t budget = std::max(micro_batch.tokens, longest);
   if (!plan.job.data.packing) budget = std::min(budget, micro_batch.examples * longest);
-  budget = std::min(budget, plan.job.rollout.prompts_per_step * plan.job.rollout.samples_per_prompt * longest);
-  return {budget, budget, longest, budget > longest};
+  const int64_t drawn = plan.job.rollout.prompts_per_step * plan.job.rollout.samples_per_prompt;
+  budget = std::min(budget, drawn * longest);
+  return {budget, budget, longest, budget > longest, plan.job.data.packing ? drawn : std::min(drawn, micro_batch.examples)};
 }
 
 }  // namespace
@@ -176,6 +181,7 @@ Fullest fullest_training(const Schedule& plan, const MicroBatch& micro_batch, co
   } else {
     int64_t budget = std::max(micro_batch.tokens, longest_of(plan));
     if (!plan.job.data.packing) budget = std::min(budget, micro_batch.examples * longest_of(plan));
+    fullest.texts = kManyTexts;
     fullest.tokens = std::min(budget, step_bound(plan, lengths));
     fullest.longest = std::min(fullest.tokens, longest_of(plan));
     bound_sides(fullest);

@@ -13,11 +13,14 @@ struct ExampleCounts {
   std::vector<int64_t> train, train_supervised, eval, eval_supervised;
 };
 
+constexpr int64_t kManyTexts = INT64_MAX;
+
 // The fullest micro-batch that a run will see: the maximum of each member, not necessarily of the
 // same micro-batch.
 struct Fullest {
   int64_t tokens = 1, supervised = 1, longest = 1;
   bool several = true;  // true if one may hold more than one example
+  int64_t texts = 1;    // the most in one; kManyTexts: unknown
   int64_t source = 0, longest_source = 0, longest_answer = 0;  // of an encoder-decoder's: tokens
   GroupSizes groups;
 };

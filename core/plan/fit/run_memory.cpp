@@ -37,7 +37,7 @@ ActivationShape shape_of(const Compute& plan, const StepChoice& step, const Inve
     shape.source_tokens = fullest.source, shape.longest_source = fullest.longest_source;
     shape.groups = fullest.groups;
   }
-  shape.several_sequences = fullest.several;
+  shape.several_sequences = fullest.several, shape.texts = fullest.texts;
   shape.threads = plan.device.cuda ? 0 : *job.train.threads;
   shape.training = training;
   shape.sums_answers = objective_of(job.objective.type()).coupling != Coupling::token;
@@ -62,7 +62,7 @@ std::vector<MemoryLine> fuller(std::vector<MemoryLine> a, std::vector<MemoryLine
 // Returns the maxima over both splits.
 Fullest most_of(const Fullest& train, const Fullest& eval) {
   return {std::max(train.tokens, eval.tokens), std::max(train.supervised, eval.supervised), std::max(train.longest, eval.longest),
-          train.several || eval.several};
+          train.several || eval.several, std::max(train.texts, eval.texts)};
 }
 
 // Returns the shape of a micro-batch of the base without the adapter, forward only.

@@ -80,6 +80,7 @@ struct ActivationShape : StepChoice {
   GroupSizes groups;                                       // of an encoder-decoder's texts
   int64_t supervised_tokens = 0;                           // the most supervised tokens of one micro-batch
   bool several_sequences = true;                           // a micro-batch may hold more than one example
+  int64_t texts = INT64_MAX;  // the most of one micro-batch; INT64_MAX: unknown
   int64_t threads = 1;  // attention's blocks on a CPU are each thread's own
   bool training = true;  // dropout applies
   bool sums_answers = false;  // the objective knows a gradient only after the sums over whole answers
