@@ -18,8 +18,8 @@ version: 1
 # output_dir: runs               # relative to this file, like all paths here
 
 model:
-  path: models/my-model          # Hugging Face folder (safetensors) or .gguf file
-  # repo: org/name               # instead of path: a model of the Hugging Face hub (forge fetch)
+  path: models/my-model          # Hugging Face folder (safetensors) or .gguf file; instead,
+                                 # model.repo names one of the Hugging Face hub (forge fetch)
   # quantization: none           # none | nf4 | fp4 | int8 | fp8, for frozen weights
 
 adapter:
