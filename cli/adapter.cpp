@@ -10,7 +10,7 @@
 #include "core/model/families/described_family.h"
 #include "core/run/export/adapter_check.h"
 
-namespace forge {
+namespace forge::adapter_command {
 namespace {
 
 constexpr Option kOptions[] = {
@@ -62,9 +62,9 @@ int run(const Arguments& args) {
 
 }  // namespace
 
-constexpr Command kAdapterCommand{
+constexpr Command kCommand{
     "adapter", "check DIR", 2, 2,
     "check an adapter for completeness, and list programs that load it",
     kOptions, run};
 
-}  // namespace forge
+}  // namespace forge::adapter_command

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <ctime>
 #include <filesystem>
-#include <fmt/format.h>
 
 #include "cli/bench_points.h"
 #include "cli/command.h"
@@ -12,9 +11,10 @@
 #include "cli/line.h"
 #include "core/job/names.h"
 #include "core/lib/base/file.h"
+#include "core/lib/base/format.h"
 #include "core/lib/base/text.h"
 
-namespace forge {
+namespace forge::bench_command {
 namespace {
 
 constexpr Option kOptions[] = {
@@ -265,9 +265,9 @@ int run(const Arguments& args) {
 
 }  // namespace
 
-constexpr Command kBenchCommand{
+constexpr Command kCommand{
     "bench", "JOB", 1, 1,
     "measure the job's speed on this machine, and compare settings",
     kOptions, run};
 
-}  // namespace forge
+}  // namespace forge::bench_command

@@ -1,10 +1,10 @@
 #include "cli/bench_points.h"
 
-#include <fmt/format.h>
 
 #include <algorithm>
 
 #include "core/lib/base/error.h"
+#include "core/lib/base/format.h"
 #include "core/lib/base/text.h"
 
 namespace forge {

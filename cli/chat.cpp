@@ -6,7 +6,7 @@
 #include "core/lib/base/text.h"
 #include "core/lib/base/user_file.h"
 
-namespace forge {
+namespace forge::chat_command {
 namespace {
 
 constexpr Option kOwnOptions[] = {
@@ -168,7 +168,7 @@ int run(const Arguments& args) { return Chat(args).run(); }
 
 }  // namespace
 
-constexpr Command kChatCommand{
+constexpr Command kCommand{
     "chat", "[RUN]", 0, 1, "chat with a model, or with the result of a run", kOptions, run};
 
-}  // namespace forge
+}  // namespace forge::chat_command

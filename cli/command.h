@@ -57,10 +57,27 @@ struct Command {
   int (*run)(const Arguments&);     // the exit code; throws Error
 };
 
-// Each command is defined in the file of its name.
-extern const Command kRunCommand, kValidateCommand, kPlanCommand, kProfileCommand, kBenchCommand,
-    kDataCommand, kEvalCommand, kGenerateCommand, kChatCommand, kInitCommand, kListCommand, kSchemaCommand,
-    kDoctorCommand, kScoreCommand, kMergeCommand, kExportCommand, kAdapterCommand, kRolloutsCommand, kFetchCommand, kFamilyCommand;
+// Each command is defined in the file of its name, in a namespace of its own.
+namespace adapter_command { extern const Command kCommand; }
+namespace bench_command { extern const Command kCommand; }
+namespace chat_command { extern const Command kCommand; }
+namespace data_command { extern const Command kCommand; }
+namespace doctor_command { extern const Command kCommand; }
+namespace eval_command { extern const Command kCommand; }
+namespace export_command { extern const Command kCommand; }
+namespace family_command { extern const Command kCommand; }
+namespace fetch_command { extern const Command kCommand; }
+namespace generate_command { extern const Command kCommand; }
+namespace init_command { extern const Command kCommand; }
+namespace list_command { extern const Command kCommand; }
+namespace merge_command { extern const Command kCommand; }
+namespace plan_command { extern const Command kCommand; }
+namespace profile_command { extern const Command kCommand; }
+namespace rollouts_command { extern const Command kCommand; }
+namespace run_command { extern const Command kCommand; }
+namespace schema_command { extern const Command kCommand; }
+namespace score_command { extern const Command kCommand; }
+namespace validate_command { extern const Command kCommand; }
 
 // Returns every command of forge, in the order that --help shows.
 std::span<const Command* const> commands();

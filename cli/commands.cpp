@@ -1,7 +1,7 @@
-#include <fmt/format.h>
 #include <algorithm>
 
 #include "cli/command.h"
+#include "core/lib/base/format.h"
 #include "core/lib/base/printable.h"
 #include "core/lib/base/error.h"
 #include "core/lib/base/text.h"
@@ -13,10 +13,10 @@ namespace {
 // The commands in the order that --help shows. Pointers, so that nothing depends on initialisation
 // order across files.
 constexpr const Command* kCommands[] = {
-    &kRunCommand,  &kValidateCommand, &kPlanCommand,     &kProfileCommand, &kBenchCommand,
-    &kDataCommand, &kScoreCommand,    &kEvalCommand,     &kGenerateCommand, &kChatCommand,
-    &kRolloutsCommand, &kMergeCommand, &kExportCommand, &kAdapterCommand, &kFamilyCommand, &kFetchCommand, &kInitCommand,
-    &kListCommand, &kSchemaCommand, &kDoctorCommand,
+    &run_command::kCommand,  &validate_command::kCommand, &plan_command::kCommand,     &profile_command::kCommand, &bench_command::kCommand,
+    &data_command::kCommand, &score_command::kCommand,    &eval_command::kCommand,     &generate_command::kCommand, &chat_command::kCommand,
+    &rollouts_command::kCommand, &merge_command::kCommand, &export_command::kCommand, &adapter_command::kCommand, &family_command::kCommand, &fetch_command::kCommand, &init_command::kCommand,
+    &list_command::kCommand, &schema_command::kCommand, &doctor_command::kCommand,
 };
 
 constexpr const char* kExitCodes =

@@ -12,7 +12,7 @@
 #include "core/lib/base/text.h"
 #include "core/lib/base/user_file.h"
 
-namespace forge {
+namespace forge::data_command {
 namespace {
 
 constexpr Option kOptions[] = {
@@ -169,9 +169,9 @@ int run(const Arguments& args) {
 
 }  // namespace
 
-constexpr Command kDataCommand{
+constexpr Command kCommand{
     "data", "JOB", 1, 1,
     "show the examples a model is trained on, their masks and counts",
     kOptions, run};
 
-}  // namespace forge
+}  // namespace forge::data_command

@@ -18,7 +18,7 @@
 #include "core/run/report.h"
 #include "forge_build.h"
 
-namespace forge {
+namespace forge::doctor_command {
 namespace {
 
 struct Finding {
@@ -251,7 +251,7 @@ int run(const Arguments& args) {
 
 }  // namespace
 
-constexpr Command kDoctorCommand{
+constexpr Command kCommand{
     "doctor", "", 0, 0, "check the installation and suggest fixes", {}, run};
 
-}  // namespace forge
+}  // namespace forge::doctor_command

@@ -1,6 +1,5 @@
 #include "cli/engine_location.h"
 
-#include <fmt/format.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -9,6 +8,7 @@
 #include <filesystem>
 
 #include "core/lib/base/file.h"
+#include "core/lib/base/format.h"
 #include "core/lib/base/installation.h"
 #include "core/lib/base/program_output.h"
 #include "core/lib/base/text.h"

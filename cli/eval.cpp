@@ -1,7 +1,6 @@
 // forge eval: loss and perplexity of a model on data, over the tokens that objective.train_on
 // names. For a run that compares answers: its objective's loss, accuracy and margin. Other tasks
 // are in eval_tasks.h.
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
@@ -15,12 +14,13 @@
 #include "core/job/job_json.h"
 #include "core/job/names.h"
 #include "core/learn/objective/objective.h"
+#include "core/lib/base/format.h"
 #include "core/lib/base/near_path.h"
 #include "core/lib/base/text.h"
 #include "core/lib/base/user_file.h"
 #include "core/run/staging.h"
 
-namespace forge {
+namespace forge::eval_command {
 namespace {
 
 namespace fs = std::filesystem;
@@ -204,9 +204,9 @@ int run(const Arguments& args) {
 
 }  // namespace
 
-constexpr Command kEvalCommand{
+constexpr Command kCommand{
     "eval", "[RUN]", 0, 1,
     "measure loss, perplexity, answers and choices of a model or a run",
     kOptions, run};
 
-}  // namespace forge
+}  // namespace forge::eval_command

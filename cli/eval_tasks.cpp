@@ -1,6 +1,5 @@
 #include "cli/eval_tasks.h"
 
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
@@ -8,6 +7,7 @@
 #include <span>
 
 #include "cli/generation.h"
+#include "core/lib/base/format.h"
 #include "core/lib/base/near_path.h"
 #include "core/lib/base/text.h"
 #include "core/run/evaluate/example_file.h"

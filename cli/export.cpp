@@ -1,10 +1,10 @@
 // forge export: writes a result as GGUF for llama.cpp and Ollama.
-#include <fmt/format.h>
 
 #include <filesystem>
 
 #include "cli/merge_source.h"
 #include "core/lib/base/file.h"
+#include "core/lib/base/format.h"
 #include "core/lib/base/text.h"
 #include "core/run/export/gguf_metadata.h"
 #include "core/run/export/gguf_model.h"
@@ -13,7 +13,7 @@
 #include "core/run/model_card.h"
 #include "core/run/staging.h"
 
-namespace forge {
+namespace forge::export_command {
 namespace {
 
 namespace fs = std::filesystem;
@@ -173,9 +173,9 @@ int run(const Arguments& args) {
 
 }  // namespace
 
-constexpr Command kExportCommand{
+constexpr Command kCommand{
     "export", "[RUN|CHECKPOINT|ADAPTER]", 0, 1,
     "write a GGUF for llama.cpp or Ollama",
     kOptions, run};
 
-}  // namespace forge
+}  // namespace forge::export_command

@@ -12,7 +12,7 @@
 #include "core/model/families/stored_file.h"
 #include "core/plan/files/model_file.h"
 
-namespace forge {
+namespace forge::family_command {
 namespace {
 
 constexpr Option kOptions[] = {
@@ -117,7 +117,7 @@ int run(const Arguments& args) {
 
 }  // namespace
 
-constexpr Command kFamilyCommand{"family",
+constexpr Command kCommand{"family",
                                  "check FILE MODEL | show NAME",
                                  2,
                                  3,
@@ -125,4 +125,4 @@ constexpr Command kFamilyCommand{"family",
                                  kOptions,
                                  run};
 
-}  // namespace forge
+}  // namespace forge::family_command

@@ -111,8 +111,8 @@ std::string train_one_step(const Json& vectors, const ModelConfig& model, double
   if (model.family) job["model"]["family"] = *model.family;
   write_file_durably(folder + "/step.json", job.dump(1));
   const std::optional<Arguments> run =
-      parse_arguments(kRunCommand, {folder + "/step.json", "--quiet"});
-  if (const int code = kRunCommand.run(*run); code != 0)
+      parse_arguments(run_command::kCommand, {folder + "/step.json", "--quiet"});
+  if (const int code = run_command::kCommand.run(*run); code != 0)
     throw Error(ErrorKind::environment,
                 "one step of training ended with code " + std::to_string(code));
   return folder + "/step/model";

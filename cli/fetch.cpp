@@ -1,6 +1,5 @@
 // forge fetch: downloads a model or data of the Hugging Face hub into the cache that transformers
 // shares. It is the only command that opens a connection.
-#include <fmt/format.h>
 
 #include <filesystem>
 
@@ -9,10 +8,11 @@
 #include "cli/progress.h"
 #include "core/job/load.h"
 #include "core/job/secrets.h"
+#include "core/lib/base/format.h"
 #include "core/lib/base/text.h"
 #include "core/lib/hub/hub_fetch.h"
 
-namespace forge {
+namespace forge::fetch_command {
 namespace {
 
 constexpr Option kOptions[] = {
@@ -143,9 +143,9 @@ int run(const Arguments& args) {
 
 }  // namespace
 
-constexpr Command kFetchCommand{
+constexpr Command kCommand{
     "fetch", "JOB|ORG/NAME…", 1, 16,
     "download models and datasets from the Hugging Face hub into its cache",
     kOptions, run};
 
-}  // namespace forge
+}  // namespace forge::fetch_command

@@ -7,7 +7,7 @@
 #include "core/lib/base/file.h"
 #include "core/lib/base/text.h"
 
-namespace forge {
+namespace forge::generate_command {
 namespace {
 
 constexpr Option kOwnOptions[] = {
@@ -165,9 +165,9 @@ int run(const Arguments& args) {
 
 }  // namespace
 
-constexpr Command kGenerateCommand{
+constexpr Command kCommand{
     "generate", "[RUN]", 0, 1,
     "generate text with a model, or with the result of a run",
     kOptions, run};
 
-}  // namespace forge
+}  // namespace forge::generate_command

@@ -10,7 +10,7 @@
 #include "core/lib/base/text.h"
 #include "core/lib/base/user_file.h"
 
-namespace forge {
+namespace forge::init_command {
 namespace {
 
 namespace fs = std::filesystem;
@@ -65,7 +65,7 @@ int run(const Arguments& args) {
 
 }  // namespace
 
-constexpr Command kInitCommand{
+constexpr Command kCommand{
     "init", "[FILE]", 0, 1, "write a starter job file (default job.yaml)", kOptions, run};
 
-}  // namespace forge
+}  // namespace forge::init_command

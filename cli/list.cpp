@@ -10,7 +10,7 @@
 #include "core/plan/machine/profile.h"
 #include "providers/providers.h"
 
-namespace forge {
+namespace forge::list_command {
 namespace {
 
 using Row = std::vector<std::string>;  // name first
@@ -114,7 +114,7 @@ int run(const Arguments& args) {
 
 }  // namespace
 
-constexpr Command kListCommand{
+constexpr Command kCommand{
     "list", "[WHAT]", 0, 1, "list available profiles, gpus, families and other choices", {}, run};
 
-}  // namespace forge
+}  // namespace forge::list_command

@@ -1,15 +1,15 @@
 // forge merge: writes a base model with its adapters in the weights, as a folder that transformers
 // and vLLM load.
-#include <fmt/format.h>
 
 #include "cli/merge_source.h"
 #include "core/lib/base/file.h"
+#include "core/lib/base/format.h"
 #include "core/lib/base/text.h"
 #include "core/run/export/staged_folder.h"
 #include "core/run/export/write_model.h"
 #include "core/run/model_card.h"
 
-namespace forge {
+namespace forge::merge_command {
 namespace {
 
 constexpr Option kOwnOptions[] = {
@@ -66,9 +66,9 @@ int run(const Arguments& args) {
 
 }  // namespace
 
-constexpr Command kMergeCommand{
+constexpr Command kCommand{
     "merge", "[RUN|CHECKPOINT|ADAPTER]", 0, 1,
     "merge adapters into their base model's weights",
     kOptions, run};
 
-}  // namespace forge
+}  // namespace forge::merge_command

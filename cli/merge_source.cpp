@@ -1,6 +1,5 @@
 #include "cli/merge_source.h"
 
-#include <fmt/format.h>
 
 #include <charconv>
 #include <cmath>
@@ -9,6 +8,7 @@
 #include "cli/console.h"
 #include "core/job/names.h"
 #include "core/lib/base/file.h"
+#include "core/lib/base/format.h"
 #include "core/lib/base/text.h"
 #include "core/model/families/described_family.h"
 #include "core/model/families/parameters.h"

@@ -10,7 +10,7 @@
 #include "providers/gpu_speed.h"
 #include "providers/providers.h"
 
-namespace forge {
+namespace forge::plan_command {
 namespace {
 
 constexpr Option kOptions[] = {
@@ -55,9 +55,9 @@ int run(const Arguments& args) {
 
 }  // namespace
 
-constexpr Command kPlanCommand{
+constexpr Command kCommand{
     "plan", "JOB", 1, 1,
     "show a run's plan: values with reasons, memory, steps, disk",
     kOptions, run};
 
-}  // namespace forge
+}  // namespace forge::plan_command

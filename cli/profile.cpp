@@ -4,7 +4,7 @@
 #include "core/job/names.h"
 #include "core/plan/explain.h"
 
-namespace forge {
+namespace forge::profile_command {
 namespace {
 
 constexpr Option kOptions[] = {
@@ -47,9 +47,9 @@ int run(const Arguments& args) {
 
 }  // namespace
 
-constexpr Command kProfileCommand{
+constexpr Command kCommand{
     "profile", "", 0, 0,
     "show the machine and its hardware profile, with the rule for each choice",
     kOptions, run};
 
-}  // namespace forge
+}  // namespace forge::profile_command

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <fmt/format.h>
 
+#include "core/lib/base/format.h"
 #include "core/lib/base/printable.h"
 #include "core/lib/base/text.h"
 #include "core/run/event_fields.h"

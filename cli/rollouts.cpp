@@ -10,7 +10,7 @@
 #include "core/run/host/shown_rollout.h"
 #include "core/run/run_folder.h"
 
-namespace forge {
+namespace forge::rollouts_command {
 namespace {
 
 constexpr Option kOptions[] = {
@@ -63,9 +63,9 @@ int run(const Arguments& args) {
 
 }  // namespace
 
-constexpr Command kRolloutsCommand{
+constexpr Command kCommand{
     "rollouts", "RUN", 1, 1,
     "show the completions of a run's rollouts, with their rewards",
     kOptions, run};
 
-}  // namespace forge
+}  // namespace forge::rollouts_command

@@ -25,7 +25,7 @@
 #include "core/run/output_dir.h"
 #include "core/run/report.h"
 
-namespace forge {
+namespace forge::run_command {
 namespace {
 
 namespace fs = std::filesystem;
@@ -193,7 +193,7 @@ int run(const Arguments& args) {
 
 }  // namespace
 
-constexpr Command kRunCommand{
+constexpr Command kCommand{
     "run", "JOB", 1, 1, "start a run, or continue one", kOptions, run};
 
-}  // namespace forge
+}  // namespace forge::run_command

@@ -7,7 +7,7 @@
 #include "core/run/event_fields.h"
 #include "core/run/request_fields.h"
 
-namespace forge {
+namespace forge::schema_command {
 namespace {
 
 constexpr Option kOptions[] = {
@@ -49,9 +49,9 @@ int run(const Arguments& args) {
 
 }  // namespace
 
-constexpr Command kSchemaCommand{
+constexpr Command kCommand{
     "schema", "[job|plan|event|report]", 0, 1,
     "print the JSON Schemas of forge's files and events",
     kOptions, run};
 
-}  // namespace forge
+}  // namespace forge::schema_command

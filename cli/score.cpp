@@ -1,6 +1,5 @@
 // forge score: scores completions with a job's rewards, before any training, or with a reward model
 // (score_model.h).
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
@@ -17,10 +16,11 @@
 #include "core/learn/reinforce/advantage.h"
 #include "core/learn/reward/answer.h"
 #include "core/learn/reward/rewards.h"
+#include "core/lib/base/format.h"
 #include "core/lib/base/text.h"
 #include "core/run/host/judge_text.h"
 
-namespace forge {
+namespace forge::score_command {
 namespace {
 
 constexpr Option kOwnOptions[] = {
@@ -297,9 +297,9 @@ int run(const Arguments& args) {
 
 }  // namespace
 
-constexpr Command kScoreCommand{
+constexpr Command kCommand{
     "score", "FILE", 1, 1,
     "score the answers in a file with a job's rewards or a reward model",
     kOptions, run};
 
-}  // namespace forge
+}  // namespace forge::score_command

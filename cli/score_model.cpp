@@ -1,6 +1,5 @@
 #include "cli/score_model.h"
 
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
@@ -10,6 +9,7 @@
 #include "cli/console.h"
 #include "cli/line.h"
 #include "cli/model_choice.h"
+#include "core/lib/base/format.h"
 #include "core/lib/base/near_path.h"
 #include "core/lib/base/text.h"
 #include "core/model/families/adapter_folder.h"

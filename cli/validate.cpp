@@ -12,7 +12,7 @@
 #include "core/lib/base/text.h"
 #include "core/model/families/adapter_folder.h"
 
-namespace forge {
+namespace forge::validate_command {
 namespace {
 
 constexpr Option kOptions[] = {
@@ -99,7 +99,7 @@ int run(const Arguments& args) {
 
 }  // namespace
 
-constexpr Command kValidateCommand{
+constexpr Command kCommand{
     "validate", "JOB…", 1, 1 << 20, "check job files and report every fault", kOptions, run};
 
-}  // namespace forge
+}  // namespace forge::validate_command

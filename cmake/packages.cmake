@@ -32,11 +32,7 @@ forge_package(zstd zstd.h libzstd.a libzstd-dev)
 forge_package(curl curl/curl.h libcurl.so libcurl4-openssl-dev)
 forge_package(crypto openssl/evp.h libcrypto.so libssl-dev)
 
-# Header-only: fmt (LibTorch's wheel ships fmt 12, which shadows Debian's 9 in engine files: both
-# are used without a library, so neither can clash), nlohmann/json, CLI11, Catch2, xxhash.
-add_library(forge_header_only INTERFACE)
-target_compile_definitions(forge_header_only INTERFACE FMT_HEADER_ONLY)
-add_library(forge::headers ALIAS forge_header_only)
+# Header-only: fmt (core/lib/base/format.h), nlohmann/json, CLI11, Catch2, xxhash.
 foreach(header fmt/format.h nlohmann/json.hpp CLI/CLI.hpp xxhash.h)
   string(MAKE_C_IDENTIFIER "FORGE_HEADER_${header}" variable)
   find_path(${variable} ${header} REQUIRED)

@@ -66,6 +66,8 @@ endfunction()
 function(forge_joined target)
   cmake_parse_arguments(ARG "" "" "APART" ${ARGN})
   set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
+  # Warns about anonymous namespaces of included files, which joined sources are.
+  target_compile_options(${target} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>)
   foreach(source IN LISTS ARG_UNPARSED_ARGUMENTS)
     cmake_path(GET source PARENT_PATH folder)
     string(MAKE_C_IDENTIFIER "${target}_${folder}" folder)

@@ -20,7 +20,9 @@ target_include_directories(forge_torch SYSTEM INTERFACE
   ${torch_root}/torch/include ${torch_root}/torch/include/torch/csrc/api/include)
 # -fopenmp everywhere: without it at::parallel_for silently runs serially.
 target_compile_options(forge_torch INTERFACE -fopenmp)
-target_compile_definitions(forge_torch INTERFACE USE_DISTRIBUTED)
+# LibTorch's fmt, of another version than the system's, shadows it in engine files, which compile
+# its definitions (core/lib/base/format.h compiles the system's).
+target_compile_definitions(forge_torch INTERFACE USE_DISTRIBUTED FMT_HEADER_ONLY)
 target_link_options(forge_torch INTERFACE -fopenmp -Wl,--allow-shlib-undefined)
 target_link_libraries(forge_torch INTERFACE ${torch_root}/torch/lib/libtorch_cpu.so ${torch_root}/torch/lib/libc10.so)
 

@@ -1,9 +1,9 @@
 // report.html: curves, plan against actual, data, samples, environment, in one file.
 #include <algorithm>
 #include <cmath>
-#include <fmt/format.h>
 #include <tuple>
 
+#include "core/lib/base/format.h"
 #include "core/lib/base/printable.h"
 #include "core/lib/base/text.h"
 #include "core/run/report.h"

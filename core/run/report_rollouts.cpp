@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <fmt/format.h>
 #include <numeric>
 
+#include "core/lib/base/format.h"
 #include "core/run/event_fields.h"
 
 namespace forge {

@@ -15,10 +15,10 @@
 #include <map>
 #include <thread>
 
-#include <fmt/format.h>
 
 #include "core/lib/base/error.h"
 #include "core/lib/base/file.h"
+#include "core/lib/base/format.h"
 #include "core/lib/base/temporary.h"
 #include "core/lib/base/text.h"
 #include "core/lib/io/members.h"

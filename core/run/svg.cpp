@@ -4,7 +4,8 @@
 #include <cmath>
 #include <limits>
 #include <string_view>
-#include <fmt/format.h>
+
+#include "core/lib/base/format.h"
 
 namespace forge {
 namespace {

@@ -1,12 +1,12 @@
 #include "core/train/drawing.h"
 
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <filesystem>
 
 #include "core/lib/base/clock.h"
 #include "core/lib/base/file.h"
+#include "core/lib/base/format.h"
 #include "core/lib/base/hash.h"
 #include "core/lib/base/random.h"
 #include "core/model/adapter/adapter_file.h"

@@ -1,13 +1,13 @@
 #include "core/train/fp8_gate.h"
 
 #include <ATen/ATen.h>
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
 #include <optional>
 
 #include "core/data/batch/order.h"
+#include "core/lib/base/format.h"
 #include "core/lib/base/text.h"
 #include "core/lib/tensor/device.h"
 #include "core/model/dtype.h"

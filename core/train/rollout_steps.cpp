@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <fmt/format.h>
 
 #include "core/job/job.h"
 #include "core/learn/rollout/rollout_metrics.h"
 #include "core/lib/base/clock.h"
+#include "core/lib/base/format.h"
 #include "core/lib/base/text.h"
 #include "core/lib/io/members.h"
 #include "core/lib/tensor/device.h"

@@ -1,9 +1,9 @@
 // Tests family files: what is read of them, how hostile ones are refused, and that a described
 // family is the same as one of forge's own.
-#include <fmt/format.h>
 
 #include <array>
 
+#include "core/lib/base/format.h"
 #include "core/lib/base/text.h"
 #include "core/model/families/described_family.h"
 #include "core/model/families/family.h"

@@ -4,10 +4,10 @@
 
 #include <c10/core/GradMode.h>
 
-#include <fmt/format.h>
 #include <cmath>
 #include <numeric>
 
+#include "core/lib/base/format.h"
 #include "kernels/attention/attention_args.h"
 #include "kernels/delta_rule/delta_rule.h"
 #include "kernels/delta_rule/delta_rule_args.h"

@@ -1,6 +1,6 @@
+#include "core/lib/base/format.h"
 #include "kernels/product/gemm_tiles.h"
 
-#include <fmt/format.h>
 
 #include <array>
 #include <memory>

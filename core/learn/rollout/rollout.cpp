@@ -1,7 +1,7 @@
 #include "core/learn/rollout/rollout.h"
 
-#include <fmt/format.h>
 
+#include "core/lib/base/format.h"
 #include "core/lib/base/hash.h"
 #include "core/lib/io/members.h"
 

@@ -5,13 +5,13 @@
 
 #include <algorithm>
 #include <atomic>
-#include <fmt/format.h>
 #include <future>
 #include <span>
 #include <thread>
 #include <vector>
 
 #include "core/lib/base/file.h"
+#include "core/lib/base/format.h"
 #include "core/lib/base/text.h"
 
 namespace forge {

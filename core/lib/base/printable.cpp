@@ -1,7 +1,7 @@
 #include "core/lib/base/printable.h"
 
-#include <fmt/format.h>
 
+#include "core/lib/base/format.h"
 #include "core/lib/base/text.h"
 
 namespace forge {

@@ -1,6 +1,5 @@
 #include "core/lib/base/text.h"
 
-#include <fmt/format.h>
 #include <algorithm>
 #include <array>
 #include <charconv>
@@ -8,6 +7,7 @@
 #include <cstdint>
 #include <cstring>
 
+#include "core/lib/base/format.h"
 #include "core/lib/base/typo.h"
 
 namespace forge {

@@ -1,7 +1,6 @@
 #include "core/lib/hub/hub_api.h"
 
 #include <fcntl.h>
-#include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -14,6 +13,7 @@
 
 #include "core/lib/base/error.h"
 #include "core/lib/base/file.h"
+#include "core/lib/base/format.h"
 #include "core/lib/base/text.h"
 #include "core/lib/io/json.h"
 #include "core/lib/net/http_many.h"

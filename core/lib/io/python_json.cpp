@@ -2,7 +2,8 @@
 
 #include <cmath>
 
-#include <fmt/format.h>
+#include "core/lib/base/format.h"
+
 
 namespace forge {
 namespace {

@@ -2,7 +2,6 @@
 // what libcurl 7.76 has (RHEL 9; Ubuntu 22.04 has 7.81), which newer headers call deprecated.
 #define CURL_DISABLE_DEPRECATION
 #include <curl/curl.h>
-#include <fmt/ranges.h>
 #include <openssl/evp.h>
 
 #include <array>
@@ -13,6 +12,7 @@
 
 #include "core/lib/base/error.h"
 #include "core/lib/base/file.h"
+#include "core/lib/base/format.h"
 #include "core/lib/base/text.h"
 #include "core/lib/net/http_component.h"
 
@@ -163,7 +163,9 @@ std::string digest_of(const std::string& path, Digest digest) {
   std::array<unsigned char, EVP_MAX_MD_SIZE> bytes{};
   unsigned size = 0;
   FORGE_CHECK(EVP_DigestFinal_ex(context.get(), bytes.data(), &size) == 1, "OpenSSL's digest");
-  return fmt::format("{:02x}", fmt::join(bytes.begin(), bytes.begin() + size, ""));
+  std::string text;
+  for (unsigned i = 0; i < size; ++i) text += fmt::format("{:02x}", bytes[i]);
+  return text;
 }
 
 }  // namespace

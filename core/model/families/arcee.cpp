@@ -1,7 +1,7 @@
 // Arcee's foundation models (AFM, 2025): Llama's layer with an MLP without a gate, max(x, 0)².
 #include "core/model/families/family.h"
 
-namespace forge {
+namespace forge::arcee {
 namespace {
 
 ValueId mlp(Recorder& g, const ModelSpec& m, ValueId x) {
@@ -22,4 +22,4 @@ Family arcee_family() {
           .mlp = mlp};
 }
 
-}  // namespace forge
+}  // namespace forge::arcee

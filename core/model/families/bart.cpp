@@ -10,7 +10,7 @@
 #include "kernels/layer_norm/layer_norm_op.h"
 #include "kernels/rows/rows_op.h"
 
-namespace forge {
+namespace forge::bart {
 namespace {
 
 void same_in_both(Settings& settings, const char* encoder, const char* decoder, int64_t size) {
@@ -109,4 +109,4 @@ Family bart_family() {
           .stacks = stacks};
 }
 
-}  // namespace forge
+}  // namespace forge::bart

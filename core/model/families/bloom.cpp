@@ -6,7 +6,7 @@
 #include "kernels/linear/linear_op.h"
 #include "kernels/rows/rows_op.h"
 
-namespace forge {
+namespace forge::bloom {
 namespace {
 
 void set_constants(ModelSpec& spec) {
@@ -79,4 +79,4 @@ Family bloom_family() {
           .layer = layer};
 }
 
-}  // namespace forge
+}  // namespace forge::bloom

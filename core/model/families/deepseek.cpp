@@ -24,7 +24,7 @@
 #include "kernels/rope/rope_op.h"
 #include "kernels/rows/rows_op.h"
 
-namespace forge {
+namespace forge::deepseek {
 namespace {
 
 constexpr double kLatentEps = 1e-6;  // epsilon of the latents' norms, whatever rms_norm_eps says
@@ -442,4 +442,4 @@ Family glm_moe_dsa_family() {
   return family;
 }
 
-}  // namespace forge
+}  // namespace forge::deepseek

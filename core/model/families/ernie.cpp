@@ -6,7 +6,7 @@
 #include "core/model/families/routed_experts.h"
 #include "kernels/rows/rows_op.h"
 
-namespace forge {
+namespace forge::ernie {
 namespace {
 
 void read(Settings& settings, ModelSpec& spec) {
@@ -122,4 +122,4 @@ Family ernie4_5_moe_family() {
           .layer = moe_layer};
 }
 
-}  // namespace forge
+}  // namespace forge::ernie

@@ -6,7 +6,7 @@
 #include "core/model/families/family.h"
 #include "kernels/rows/rows_op.h"
 
-namespace forge {
+namespace forge::exaone {
 namespace {
 
 constexpr int64_t kWindow = 4096, kPeriod = 4;
@@ -77,4 +77,4 @@ Family exaone4_family() {
           .layer = layer};
 }
 
-}  // namespace forge
+}  // namespace forge::exaone

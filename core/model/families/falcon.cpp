@@ -5,7 +5,7 @@
 #include "kernels/linear/linear_op.h"
 #include "kernels/rows/rows_op.h"
 
-namespace forge {
+namespace forge::falcon {
 namespace {
 
 void read(Settings& settings, ModelSpec& spec) {
@@ -90,4 +90,4 @@ Family falcon_family() {
           .layer = layer};
 }
 
-}  // namespace forge
+}  // namespace forge::falcon

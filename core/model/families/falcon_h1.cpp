@@ -10,7 +10,7 @@
 #include "kernels/rows/rows_op.h"
 #include "kernels/swiglu/glu_op.h"
 
-namespace forge {
+namespace forge::falcon_h1 {
 namespace {
 
 constexpr double kMostFactor = 1e6;
@@ -115,4 +115,4 @@ Family falcon_h1_family() {
           .layer = layer};
 }
 
-}  // namespace forge
+}  // namespace forge::falcon_h1

@@ -23,18 +23,18 @@ namespace {
 
 const std::vector<Family>& families() {
   static const std::vector<Family> table{
-      llama_family(),  mistral_family(), qwen2_family(),   qwen3_family(),   built_in_family("phi3.yaml"),
-      gemma_family(),  gemma2_family(),  gemma3_family(),  smollm3_family(), granite_family(),
-      olmo2_family(),  olmo3_family(),   glm_family(),     glm4_family(),
-      built_in_family("cohere.yaml"), built_in_family("cohere2.yaml"), built_in_family("starcoder2.yaml"), gpt_neox_family(),
-      falcon_family(), built_in_family("stablelm.yaml"), gpt2_family(), t5_family(), bart_family(), mixtral_family(), qwen2_moe_family(), qwen3_moe_family(),
-      gpt_oss_family(), deepseek_v2_family(), deepseek_v3_family(), ministral3_family(), llama4_family(),
-      phi_family(), seed_oss_family(), exaone4_family(), ernie4_5_family(), hunyuan_v1_dense_family(),
-      arcee_family(), olmo_family(), nemotron_family(), granitemoehybrid_family(), opt_family(), gptj_family(),
-      bloom_family(), mpt_family(), glm4_moe_family(), olmoe_family(), granitemoe_family(), granitemoeshared_family(),
-      ernie4_5_moe_family(), minimax_m2_family(), dots1_family(), hunyuan_v1_moe_family(), deepseek_family(),
-      flex_olmo_family(), deepseek_v32_family(), glm_moe_dsa_family(), glm4_moe_lite_family(), mistral4_family(), falcon_h1_family(), lfm2_family(), lfm2_moe_family(), gemma4_family(),
-      nemotron_h_family(), qwen3_next_family(), qwen3_5_family(), qwen3_5_moe_family()};
+      llama::llama_family(),  mistral::mistral_family(), qwen::qwen2_family(),   qwen::qwen3_family(),   built_in_family("phi3.yaml"),
+      gemma::gemma_family(),  gemma::gemma2_family(),  gemma::gemma3_family(),  smollm3::smollm3_family(), granite::granite_family(),
+      olmo::olmo2_family(),  olmo::olmo3_family(),   glm::glm_family(),     glm::glm4_family(),
+      built_in_family("cohere.yaml"), built_in_family("cohere2.yaml"), built_in_family("starcoder2.yaml"), gpt_neox::gpt_neox_family(),
+      falcon::falcon_family(), built_in_family("stablelm.yaml"), gpt2::gpt2_family(), t5::t5_family(), bart::bart_family(), mistral::mixtral_family(), qwen::qwen2_moe_family(), qwen::qwen3_moe_family(),
+      gpt_oss::gpt_oss_family(), deepseek::deepseek_v2_family(), deepseek::deepseek_v3_family(), mistral::ministral3_family(), llama4::llama4_family(),
+      phi::phi_family(), seed_oss::seed_oss_family(), exaone::exaone4_family(), ernie::ernie4_5_family(), hunyuan::hunyuan_v1_dense_family(),
+      arcee::arcee_family(), olmo::olmo_family(), nemotron::nemotron_family(), granite::granitemoehybrid_family(), opt::opt_family(), gptj::gptj_family(),
+      bloom::bloom_family(), mpt::mpt_family(), glm::glm4_moe_family(), olmo::olmoe_family(), granite::granitemoe_family(), granite::granitemoeshared_family(),
+      ernie::ernie4_5_moe_family(), minimax::minimax_m2_family(), glm::dots1_family(), hunyuan::hunyuan_v1_moe_family(), deepseek::deepseek_family(),
+      olmo::flex_olmo_family(), deepseek::deepseek_v32_family(), deepseek::glm_moe_dsa_family(), deepseek::glm4_moe_lite_family(), deepseek::mistral4_family(), falcon_h1::falcon_h1_family(), lfm2::lfm2_family(), lfm2::lfm2_moe_family(), gemma4::gemma4_family(),
+      nemotron_h::nemotron_h_family(), qwen3_next::qwen3_next_family(), qwen3_next::qwen3_5_family(), qwen3_next::qwen3_5_moe_family()};
   return table;
 }
 

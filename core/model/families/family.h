@@ -122,67 +122,39 @@ struct Family {
 };
 
 // The families of C++, one file each; those of described/ are in described_family.h.
-Family llama_family();
-Family llama4_family();
-Family mistral_family();
-Family ministral3_family();
-Family qwen2_family();
-Family qwen3_family();
-Family gemma_family();
-Family gemma2_family();
-Family gemma3_family();
-Family gemma4_family();
-Family smollm3_family();
-Family granite_family();
-Family olmo2_family();
-Family olmo3_family();
-Family glm_family();
-Family glm4_family();
-Family gpt_neox_family();
-Family falcon_family();
-Family falcon_h1_family();
-Family gpt2_family();
-Family t5_family();
-Family bart_family();
-Family mixtral_family();
-Family qwen2_moe_family();
-Family qwen3_moe_family();
-Family qwen3_next_family();
-Family qwen3_5_family();
-Family qwen3_5_moe_family();
-Family gpt_oss_family();
-Family deepseek_family();
-Family deepseek_v2_family();
-Family deepseek_v3_family();
-Family phi_family();
-Family seed_oss_family();
-Family exaone4_family();
-Family ernie4_5_family();
-Family hunyuan_v1_dense_family();
-Family arcee_family();
-Family olmo_family();
-Family nemotron_family();
-Family nemotron_h_family();
-Family granitemoehybrid_family();
-Family opt_family();
-Family gptj_family();
-Family bloom_family();
-Family mpt_family();
-Family lfm2_family();
-Family lfm2_moe_family();
-Family deepseek_v32_family();
-Family glm_moe_dsa_family();
-Family glm4_moe_lite_family();
-Family mistral4_family();
-Family glm4_moe_family();
-Family dots1_family();
-Family olmoe_family();
-Family granitemoe_family();
-Family granitemoeshared_family();
-Family flex_olmo_family();
-Family minimax_m2_family();
-Family ernie4_5_moe_family();
-Family hunyuan_v1_moe_family();
+namespace arcee { Family arcee_family(); }
+namespace bart { Family bart_family(); }
+namespace bloom { Family bloom_family(); }
+namespace deepseek { Family deepseek_family(), deepseek_v2_family(), deepseek_v3_family(), glm4_moe_lite_family(), mistral4_family(), deepseek_v32_family(), glm_moe_dsa_family(); }
+namespace ernie { Family ernie4_5_family(), ernie4_5_moe_family(); }
+namespace exaone { Family exaone4_family(); }
+namespace falcon { Family falcon_family(); }
+namespace falcon_h1 { Family falcon_h1_family(); }
+namespace gemma { Family gemma_family(), gemma2_family(), gemma3_family(); }
+namespace gemma4 { Family gemma4_family(); }
+namespace glm { Family glm_family(), glm4_family(), glm4_moe_family(), dots1_family(); }
+namespace gpt2 { Family gpt2_family(); }
+namespace gpt_neox { Family gpt_neox_family(); }
+namespace gpt_oss { Family gpt_oss_family(); }
+namespace gptj { Family gptj_family(); }
+namespace granite { Family granite_family(), granitemoehybrid_family(), granitemoe_family(), granitemoeshared_family(); }
+namespace hunyuan { Family hunyuan_v1_dense_family(), hunyuan_v1_moe_family(); }
+namespace lfm2 { Family lfm2_family(), lfm2_moe_family(); }
+namespace llama { Family llama_family(); }
+namespace llama4 { Family llama4_family(); }
+namespace minimax { Family minimax_m2_family(); }
+namespace mistral { Family mistral_family(), ministral3_family(), mixtral_family(); }
+namespace mpt { Family mpt_family(); }
+namespace nemotron { Family nemotron_family(); }
+namespace nemotron_h { Family nemotron_h_family(); }
+namespace olmo { Family olmo_family(), olmo2_family(), olmo3_family(), olmoe_family(), flex_olmo_family(); }
+namespace opt { Family opt_family(); }
+namespace phi { Family phi_family(); }
+namespace qwen { Family qwen2_family(), qwen3_family(), qwen2_moe_family(), qwen3_moe_family(); }
+namespace qwen3_next { Family qwen3_next_family(), qwen3_5_family(), qwen3_5_moe_family(); }
+namespace seed_oss { Family seed_oss_family(); }
+namespace smollm3 { Family smollm3_family(); }
+namespace t5 { Family t5_family(); }
 
 const std::vector<Family>& families();
 
@@ -279,12 +251,14 @@ void write_router(const ModelSpec& spec, Json& config);
 
 // Qwen's mixtures (qwen.cpp): experts beside one for every token with a gate of its own, or an MLP
 // in layers without experts.
-struct QwenExperts {
+namespace qwen {
+struct MixtureSizes {
   int64_t experts, per_token, size, shared_size;  // if config.json does not say
 };
-void read_qwen_experts(Settings& settings, ModelSpec& spec, const QwenExperts& absent);
-void write_qwen_experts(const ModelSpec& spec, Json& config);
-ValueId qwen_mlp(Recorder& g, const ModelSpec& m, int64_t layer, ValueId x);
+void read_mixture(Settings& settings, ModelSpec& spec, const MixtureSizes& absent);
+void write_mixture(const ModelSpec& spec, Json& config);
+ValueId mlp(Recorder& g, const ModelSpec& m, int64_t layer, ValueId x);
+}  // namespace qwen
 
 // Returns sliding_window: `absent` if the key is missing, 0 for null.
 int64_t window_setting(Settings& settings, int64_t absent);

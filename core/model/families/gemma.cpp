@@ -11,7 +11,7 @@
 #include "core/model/families/family.h"
 #include "kernels/rows/rows_op.h"
 
-namespace forge {
+namespace forge::gemma {
 namespace {
 
 constexpr const char* kActivation = "gelu_pytorch_tanh";
@@ -163,4 +163,4 @@ Family gemma3_family() {
   return family;
 }
 
-}  // namespace forge
+}  // namespace forge::gemma

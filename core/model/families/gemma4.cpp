@@ -21,7 +21,7 @@
 #include "kernels/rows/rows_op.h"
 #include "kernels/swiglu/glu_op.h"
 
-namespace forge {
+namespace forge::gemma4 {
 namespace {
 
 constexpr int64_t kWindow = 512, kPeriod = 6, kFullHeadDim = 512;
@@ -292,4 +292,4 @@ Family gemma4_family() {
           .before_layers = record_layer_inputs};
 }
 
-}  // namespace forge
+}  // namespace forge::gemma4

@@ -8,7 +8,7 @@
 #include "core/model/families/routed_experts.h"
 #include "kernels/rows/rows_op.h"
 
-namespace forge {
+namespace forge::glm {
 namespace {
 
 void read(Settings& settings, ModelSpec& spec) {
@@ -114,4 +114,4 @@ Family dots1_family() {
           .layer = moe_layer};
 }
 
-}  // namespace forge
+}  // namespace forge::glm

@@ -5,7 +5,7 @@
 #include "kernels/linear/linear_op.h"
 #include "kernels/rows/rows_op.h"
 
-namespace forge {
+namespace forge::gpt2 {
 namespace {
 
 void set_constants(ModelSpec& spec) {
@@ -73,4 +73,4 @@ Family gpt2_family() {
           .layer = layer};
 }
 
-}  // namespace forge
+}  // namespace forge::gpt2

@@ -6,7 +6,7 @@
 #include "kernels/linear/linear_op.h"
 #include "kernels/rows/rows_op.h"
 
-namespace forge {
+namespace forge::gpt_neox {
 namespace {
 
 void read(Settings& settings, ModelSpec& spec) {
@@ -72,4 +72,4 @@ Family gpt_neox_family() {
           .layer = layer};
 }
 
-}  // namespace forge
+}  // namespace forge::gpt_neox

@@ -12,7 +12,7 @@
 #include "kernels/linear/linear_op.h"
 #include "kernels/swiglu/glu_op.h"
 
-namespace forge {
+namespace forge::gpt_oss {
 namespace {
 
 constexpr int64_t kWindow = 128;
@@ -68,4 +68,4 @@ Family gpt_oss_family() {
           .mlp = experts};
 }
 
-}  // namespace forge
+}  // namespace forge::gpt_oss

@@ -6,7 +6,7 @@
 #include "kernels/linear/linear_op.h"
 #include "kernels/rows/rows_op.h"
 
-namespace forge {
+namespace forge::gptj {
 namespace {
 
 void read(Settings& settings, ModelSpec& spec) {
@@ -67,4 +67,4 @@ Family gptj_family() {
           .layer = layer};
 }
 
-}  // namespace forge
+}  // namespace forge::gptj

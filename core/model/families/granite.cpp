@@ -19,7 +19,7 @@
 #include "kernels/rows/rows_op.h"
 #include "kernels/swiglu/glu_op.h"
 
-namespace forge {
+namespace forge::granite {
 namespace {
 
 constexpr double kLeast = 1e-6, kMost = 1e6;
@@ -227,4 +227,4 @@ Family granitemoeshared_family() {
   return family;
 }
 
-}  // namespace forge
+}  // namespace forge::granite

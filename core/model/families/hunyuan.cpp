@@ -8,7 +8,7 @@
 #include "kernels/rope/rope_op.h"
 #include "kernels/rows/rows_op.h"
 
-namespace forge {
+namespace forge::hunyuan {
 namespace {
 
 ValueId attention_of_layer(Recorder& g, const ModelSpec& m, int64_t layer, ValueId x) {
@@ -108,4 +108,4 @@ Family hunyuan_v1_moe_family() {
           .layer = moe_layer};
 }
 
-}  // namespace forge
+}  // namespace forge::hunyuan

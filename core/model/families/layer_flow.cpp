@@ -9,8 +9,6 @@
 namespace forge {
 namespace {
 
-constexpr const char* kKey = "layer";
-
 // A value that a line made, and what later lines do with it.
 struct Held {
   int name = 0;
@@ -133,7 +131,7 @@ void check_flow(const LayerSteps& layer, Diagnostics& faults) {
   if (layer.steps.empty()) return;
   const Flags flags = flags_of(layer);
   if (flags.size() > kMostStepFlags)
-    return faults.add(layer.steps[0].at, kKey,
+    return faults.add(layer.steps[0].at, kLayerKey,
                       "lines depend on " + std::to_string(flags.size()) + " flags, at most " +
                           std::to_string(kMostStepFlags) + " are followed");
   std::map<std::pair<const LayerStep*, std::string>, std::string> said;
@@ -152,7 +150,7 @@ void check_flow(const LayerSteps& layer, Diagnostics& faults) {
   for (const auto& place : unread)
     if (used.count(place) == 0)
       says(*place.first, layer.names[static_cast<size_t>(place.second)] + " is never read", "");
-  for (const auto& [place, hint] : said) faults.add(place.first->at, kKey, place.second, hint);
+  for (const auto& [place, hint] : said) faults.add(place.first->at, kLayerKey, place.second, hint);
 }
 
 }  // namespace forge

@@ -14,8 +14,6 @@
 namespace forge {
 namespace {
 
-constexpr const char* kKey = "layer";
-
 std::string meant(const std::string& word, const std::vector<std::string>& known) {
   const std::string close = likely_meant(word, known);
   return close.empty() ? "one of " + join(known, ", ") : "did you mean \"" + close + "\"?";
@@ -113,7 +111,7 @@ class LineParser {
     return "\"" + std::string(piece.text.substr(0, 60)) + "\"";
   }
   std::nullopt_t fault(Piece piece, const std::string& what, const std::string& hint = "") {
-    faults_.add(place(piece), kKey, what, hint);
+    faults_.add(place(piece), kLayerKey, what, hint);
     sound_ = false;
     return std::nullopt;
   }
@@ -315,12 +313,12 @@ LayerSteps parse_layer(std::string_view text, const Position& first, Diagnostics
     const Piece formula = trimmed({line, 0});
     if (formula.text.empty()) continue;
     if (formula.text.size() > kMostStepText) {
-      faults.add(at, kKey,
+      faults.add(at, kLayerKey,
                  "a line is longer than " + std::to_string(kMostStepText) + " characters");
       continue;
     }
     if (layer.steps.size() == kMostSteps) {
-      faults.add(at, kKey, "more than " + std::to_string(kMostSteps) + " lines",
+      faults.add(at, kLayerKey, "more than " + std::to_string(kMostSteps) + " lines",
                  "a layer has about twelve");
       return layer;
     }

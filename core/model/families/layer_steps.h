@@ -51,6 +51,7 @@ struct LayerSteps {
   std::vector<LayerStep> steps;
 };
 
+constexpr const char* kLayerKey = "layer";  // of a family file, whose text is the layer
 constexpr size_t kMostSteps = 200, kMostStepText = 500, kMostStepFlags = 6;
 
 // Parses a layer whose first character is at `first`; its lines begin in the same column. Adds

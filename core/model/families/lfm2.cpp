@@ -16,7 +16,7 @@
 #include "kernels/short_conv/short_conv_op.h"
 #include "kernels/swiglu/glu_op.h"
 
-namespace forge {
+namespace forge::lfm2 {
 namespace {
 
 // Returns the width of an MLP by the class's rule: two thirds, times a factor, up to a multiple.
@@ -172,4 +172,4 @@ Family lfm2_moe_family() {
   return family;
 }
 
-}  // namespace forge
+}  // namespace forge::lfm2

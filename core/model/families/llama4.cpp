@@ -17,7 +17,7 @@
 #include "kernels/rows/rows_op.h"
 #include "kernels/swiglu/glu_op.h"
 
-namespace forge {
+namespace forge::llama4 {
 namespace {
 
 constexpr int64_t kInterval = 4, kChunk = 8192;
@@ -173,4 +173,4 @@ Family llama4_family() {
           .layer = llama4_layer};
 }
 
-}  // namespace forge
+}  // namespace forge::llama4

@@ -6,7 +6,7 @@
 #include "core/model/families/family.h"
 #include "kernels/rows/rows_op.h"
 
-namespace forge {
+namespace forge::minimax {
 namespace {
 
 constexpr ExpertNames kNames{"block_sparse_moe.gate",
@@ -80,4 +80,4 @@ Family minimax_m2_family() {
           .layer = layer};
 }
 
-}  // namespace forge
+}  // namespace forge::minimax

@@ -4,7 +4,7 @@
 #include "core/model/families/config_spec.h"
 #include "core/model/families/family.h"
 
-namespace forge {
+namespace forge::mistral {
 namespace {
 
 constexpr ExpertNames kNames{"block_sparse_moe.gate", "block_sparse_moe.experts.", ".w1", ".w3", ".w2"};
@@ -104,4 +104,4 @@ Family mixtral_family() {
           .mlp = experts};
 }
 
-}  // namespace forge
+}  // namespace forge::mistral

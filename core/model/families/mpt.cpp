@@ -6,7 +6,7 @@
 #include "kernels/linear/linear_op.h"
 #include "kernels/rows/rows_op.h"
 
-namespace forge {
+namespace forge::mpt {
 namespace {
 
 constexpr int64_t kAlibiMax = 8;  // the exponent of the last head's slope, in transformers
@@ -101,4 +101,4 @@ Family mpt_family() {
           .layer = layer};
 }
 
-}  // namespace forge
+}  // namespace forge::mpt

@@ -2,7 +2,7 @@
 // head, between layer norms whose weights have 1 added, and an MLP without a gate, max(x, 0)².
 #include "core/model/families/family.h"
 
-namespace forge {
+namespace forge::nemotron {
 namespace {
 
 void set_norms(ModelSpec& spec) {
@@ -40,4 +40,4 @@ Family nemotron_family() {
           .mlp = mlp};
 }
 
-}  // namespace forge
+}  // namespace forge::nemotron

@@ -13,7 +13,7 @@
 #include "kernels/rows/rows_op.h"
 #include "kernels/short_conv/short_conv_args.h"
 
-namespace forge {
+namespace forge::nemotron_h {
 namespace {
 
 constexpr MambaNames kMixer{"mixer.in_proj", "mixer.conv1d", "mixer.A_log", "mixer.dt_bias", "mixer.D", "mixer.norm", "mixer.out_proj"};
@@ -168,4 +168,4 @@ Family nemotron_h_family() {
           .layer = layer};
 }
 
-}  // namespace forge
+}  // namespace forge::nemotron_h

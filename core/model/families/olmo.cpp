@@ -15,7 +15,7 @@
 #include "kernels/linear/linear_op.h"
 #include "kernels/rows/rows_op.h"
 
-namespace forge {
+namespace forge::olmo {
 namespace {
 
 constexpr int64_t kWindow = 4096, kPeriod = 4;
@@ -198,4 +198,4 @@ Family flex_olmo_family() {
           .layer = flex_layer};
 }
 
-}  // namespace forge
+}  // namespace forge::olmo

@@ -4,7 +4,7 @@
 #include "kernels/linear/linear_op.h"
 #include "kernels/rows/rows_op.h"
 
-namespace forge {
+namespace forge::opt {
 namespace {
 
 constexpr int64_t kFirstPosition = 2;
@@ -60,4 +60,4 @@ Family opt_family() {
           .layer = layer};
 }
 
-}  // namespace forge
+}  // namespace forge::opt

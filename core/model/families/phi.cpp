@@ -5,7 +5,7 @@
 #include "kernels/linear/linear_op.h"
 #include "kernels/rows/rows_op.h"
 
-namespace forge {
+namespace forge::phi {
 namespace {
 
 void set_constants(ModelSpec& spec) {
@@ -51,4 +51,4 @@ Family phi_family() {
           .layer = layer};
 }
 
-}  // namespace forge
+}  // namespace forge::phi

@@ -12,7 +12,7 @@
 #include "kernels/linear/linear_op.h"
 #include "kernels/rows/rows_op.h"
 
-namespace forge {
+namespace forge::qwen {
 namespace {
 
 constexpr int64_t kWindow = 4096;
@@ -70,7 +70,7 @@ void read_experts(Settings& settings, ModelSpec& spec, int64_t experts, int64_t 
 
 void read_qwen2_moe(Settings& settings, ModelSpec& spec) {
   spec.qkv_bias = settings.flag("qkv_bias", true);
-  read_qwen_experts(settings, spec, {60, 4, 1408, 5632});
+  read_mixture(settings, spec, {60, 4, 1408, 5632});
   // Every other one of the first max_window_layers layers has a window.
   const int64_t first = read_window(settings, spec);
   read_layer_types(settings, spec, [first](int64_t layer) { return layer % 2 != 0 || layer >= first; });
@@ -101,7 +101,7 @@ void read_qwen2_moe_gguf(Settings& settings, ModelSpec& spec) {
 }
 
 void write_experts(const ModelSpec& spec, Json& config) {
-  write_qwen_experts(spec, config);
+  write_mixture(spec, config);
   config["use_sliding_window"] = spec.sliding_window > 0;
   write_window(spec, config);
   write_router(spec, config);
@@ -126,17 +126,17 @@ ValueId shared_expert(Recorder& g, const ModelSpec& m, ValueId x) {
 
 ValueId moe_layer(Recorder& g, const ModelSpec& m, int64_t layer, ValueId h) {
   h = add(g, h, self_attention(g, m, layer, norm(g, m, h, "input_layernorm")));
-  return add(g, h, qwen_mlp(g, m, layer, norm(g, m, h, "post_attention_layernorm")));
+  return add(g, h, mlp(g, m, layer, norm(g, m, h, "post_attention_layernorm")));
 }
 
 }  // namespace
 
-void read_qwen_experts(Settings& settings, ModelSpec& spec, const QwenExperts& absent) {
+void read_mixture(Settings& settings, ModelSpec& spec, const MixtureSizes& absent) {
   read_experts(settings, spec, absent.experts, absent.per_token, absent.size);
   spec.shared_expert_size = settings.integer("shared_expert_intermediate_size", 1, kMostIntermediate, absent.shared_size);
 }
 
-void write_qwen_experts(const ModelSpec& spec, Json& config) {
+void write_mixture(const ModelSpec& spec, Json& config) {
   config["num_experts"] = spec.num_experts;
   config["moe_intermediate_size"] = spec.expert_size;
   config["norm_topk_prob"] = spec.normalise_experts;
@@ -144,7 +144,7 @@ void write_qwen_experts(const ModelSpec& spec, Json& config) {
   config["decoder_sparse_step"] = 1;
 }
 
-ValueId qwen_mlp(Recorder& g, const ModelSpec& m, int64_t layer, ValueId x) {
+ValueId mlp(Recorder& g, const ModelSpec& m, int64_t layer, ValueId x) {
   if (m.dense(layer)) return gated_mlp(g, m, x);
   const ValueId routed = m.joined_experts ? joined_sparse_mlp(g, m, x, kNames.router, kNames.experts, route_rule(m))
                                           : sparse_mlp(g, m, x, kNames, route_rule(m));
@@ -200,4 +200,4 @@ Family qwen3_moe_family() {
   return family;
 }
 
-}  // namespace forge
+}  // namespace forge::qwen

@@ -18,7 +18,7 @@
 #include "kernels/short_conv/short_conv_op.h"
 #include "kernels/swiglu/glu_op.h"
 
-namespace forge {
+namespace forge::qwen3_next {
 namespace {
 
 constexpr int64_t kPeriod = 4;  // every fourth layer attends
@@ -102,7 +102,7 @@ void read_mixture_gguf(Settings& settings, ModelSpec& spec) {
 
 void read_next(Settings& settings, ModelSpec& spec) {
   read_delta(settings, spec);
-  read_qwen_experts(settings, spec, {512, 10, 512, 512});
+  qwen::read_mixture(settings, spec, {512, 10, 512, 512});
   if (!settings.has("norm_topk_prob")) spec.normalise_experts = true;
 }
 
@@ -114,7 +114,7 @@ void read_dense(Settings& settings, ModelSpec& spec) {
 // The weights of a token's experts always have the sum 1.
 void read_mixture(Settings& settings, ModelSpec& spec) {
   read_dense(settings, spec);
-  read_qwen_experts(settings, spec, {256, 8, 512, 512});
+  qwen::read_mixture(settings, spec, {256, 8, 512, 512});
   spec.normalise_experts = true;
 }
 
@@ -131,7 +131,7 @@ void write_delta(const ModelSpec& spec, Json& config) {
 
 void write_next(const ModelSpec& spec, Json& config) {
   write_delta(spec, config);
-  write_qwen_experts(spec, config);
+  qwen::write_mixture(spec, config);
   config["shared_expert_intermediate_size"] = spec.shared_expert_size;
   write_router(spec, config);
 }
@@ -212,7 +212,7 @@ ValueId layer_with(Recorder& g, const ModelSpec& m, int64_t layer, ValueId h,
   const ValueId x = norm(g, m, h, "input_layernorm");
   h = add(g, h,
           m.delta(layer) ? delta_mixer(g, m, project(g, m, x)) : gated_attention(g, m, layer, x));
-  return add(g, h, qwen_mlp(g, m, layer, norm(g, m, h, "post_attention_layernorm")));
+  return add(g, h, qwen::mlp(g, m, layer, norm(g, m, h, "post_attention_layernorm")));
 }
 
 ValueId next_layer(Recorder& g, const ModelSpec& m, int64_t layer, ValueId h) {
@@ -272,4 +272,4 @@ Family qwen3_5_moe_family() {
   return family;
 }
 
-}  // namespace forge
+}  // namespace forge::qwen3_next

@@ -2,7 +2,7 @@
 // wider than the model.
 #include "core/model/families/family.h"
 
-namespace forge {
+namespace forge::seed_oss {
 namespace {
 
 void read(Settings& settings, ModelSpec& spec) {
@@ -24,4 +24,4 @@ Family seed_oss_family() {
           .read_gguf = refuse_window};
 }
 
-}  // namespace forge
+}  // namespace forge::seed_oss

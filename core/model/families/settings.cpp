@@ -1,9 +1,9 @@
 #include "core/model/families/settings.h"
 
-#include <fmt/format.h>
 
 #include <algorithm>
 
+#include "core/lib/base/format.h"
 #include "core/lib/base/text.h"
 #include "core/lib/io/python_json.h"
 #include "core/model/families/config_keys.h"

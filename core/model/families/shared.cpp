@@ -11,9 +11,15 @@
 #include "kernels/linear/linear_op.h"
 #include "kernels/rms_norm/norm_op.h"
 #include "kernels/rope/rope_op.h"
+#include "kernels/rows/rows_op.h"
 #include "kernels/swiglu/glu_op.h"
 
 namespace forge {
+
+ValueId llama_layer(Recorder& g, const ModelSpec& m, const Family& family, int64_t layer, ValueId h) {
+  h = add(g, h, self_attention(g, m, layer, norm(g, m, h, "input_layernorm")));
+  return add(g, h, family.mlp(g, m, norm(g, m, h, "post_attention_layernorm")));
+}
 
 Heads heads_of(const ModelSpec& m) { return {m.num_heads, m.num_kv_heads, m.head_dim}; }
 Heads heads_of(const ModelSpec& m, int64_t layer) { return {m.num_heads, m.kv_heads(layer), m.head_width(layer)}; }

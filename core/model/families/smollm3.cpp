@@ -1,7 +1,7 @@
 // SmolLM3 (Hugging Face, 2025): Llama's layer. Every fourth layer has no rotary positions.
 #include "core/model/families/family.h"
 
-namespace forge {
+namespace forge::smollm3 {
 namespace {
 
 constexpr int64_t kInterval = 4;
@@ -60,4 +60,4 @@ Family smollm3_family() {
           .read_gguf = read_gguf};
 }
 
-}  // namespace forge
+}  // namespace forge::smollm3

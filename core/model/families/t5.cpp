@@ -9,7 +9,7 @@
 #include "kernels/embedding/embedding_op.h"
 #include "kernels/rows/rows_op.h"
 
-namespace forge {
+namespace forge::t5 {
 namespace {
 
 constexpr const char* kGated = "gated-gelu";
@@ -106,4 +106,4 @@ Family t5_family() {
           .stacks = stacks};
 }
 
-}  // namespace forge
+}  // namespace forge::t5

@@ -1,7 +1,7 @@
 #include "core/plan/machine/card_fault.h"
 
-#include <fmt/format.h>
 
+#include "core/lib/base/format.h"
 #include "core/lib/base/text.h"
 #include "core/plan/machine/profile.h"
 

@@ -5,8 +5,8 @@
 #include <dlfcn.h>
 
 #include <array>
-#include <fmt/format.h>
 
+#include "core/lib/base/format.h"
 #include "core/plan/machine/hardware.h"
 
 namespace forge {

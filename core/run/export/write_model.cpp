@@ -1,6 +1,5 @@
 #include "core/run/export/write_model.h"
 
-#include <fmt/format.h>
 
 #include <cmath>
 #include <map>
@@ -8,6 +7,7 @@
 
 #include "core/lib/base/error.h"
 #include "core/lib/base/file.h"
+#include "core/lib/base/format.h"
 #include "core/lib/base/threads.h"
 #include "core/lib/io/encode.h"
 #include "core/lib/io/json.h"

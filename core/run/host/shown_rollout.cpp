@@ -3,10 +3,10 @@
 #include <charconv>
 #include <string_view>
 
-#include <fmt/format.h>
 
 #include "core/learn/reward/answer.h"
 #include "core/lib/base/file.h"
+#include "core/lib/base/format.h"
 #include "core/lib/base/text.h"
 #include "core/lib/io/members.h"
 

@@ -1,7 +1,7 @@
 // Filters that make text.
 #include <algorithm>
-#include <fmt/format.h>
 
+#include "core/lib/base/format.h"
 #include "core/lib/text/jinja/builtins.h"
 #include "core/lib/text/jinja/text_operations.h"
 

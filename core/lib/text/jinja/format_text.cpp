@@ -1,10 +1,10 @@
 // Formats 'x is %s' % y and 'x is {}'.format(y). The conversions that templates use are supported;
 // the others are refused by name.
+#include "core/lib/base/format.h"
 #include "core/lib/text/jinja/text_operations.h"
 
 #include <algorithm>
 #include <cmath>
-#include <fmt/format.h>
 
 #include "core/lib/text/jinja/builtins.h"
 

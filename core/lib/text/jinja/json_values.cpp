@@ -2,9 +2,9 @@
 // calls it.
 #include <algorithm>
 #include <cmath>
-#include <fmt/format.h>
 #include <limits>
 
+#include "core/lib/base/format.h"
 #include "core/lib/text/jinja/value.h"
 
 namespace forge::jinja {

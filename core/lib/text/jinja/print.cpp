@@ -2,8 +2,8 @@
 #include <array>
 #include <charconv>
 #include <cmath>
-#include <fmt/format.h>
 
+#include "core/lib/base/format.h"
 #include "core/lib/text/jinja/value.h"
 
 namespace forge::jinja {

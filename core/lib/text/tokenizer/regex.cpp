@@ -1,11 +1,11 @@
 #include "core/lib/text/tokenizer/regex.h"
 
 #define PCRE2_CODE_UNIT_WIDTH 8
-#include <fmt/format.h>
 #include <pcre2.h>
 
 #include <algorithm>
 
+#include "core/lib/base/format.h"
 #include "core/lib/text/tokenizer/load/json_fields.h"
 #include "core/lib/text/tokenizer/unicode.h"
 

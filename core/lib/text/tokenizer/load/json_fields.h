@@ -1,13 +1,13 @@
 #pragma once
 // Reads fields of a tokenizer.json and checks their kind. `where` is the place for messages, e.g.
 // "model/tokenizer.json: normalizer.normalizers[2]".
-#include <fmt/format.h>
 
 #include <cstdint>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "core/lib/base/format.h"
 #include "core/lib/base/text.h"
 #include "core/lib/io/json.h"
 

@@ -1,12 +1,12 @@
 #include "core/lib/text/tokenizer/models/sentencepiece_unigram.h"
 
-#include <fmt/format.h>
 
 #include <array>
 #include <cstring>
 #include <limits>
 #include <set>
 
+#include "core/lib/base/format.h"
 #include "core/lib/text/tokenizer/unicode.h"
 
 namespace forge::text {
