@@ -107,7 +107,7 @@ void attention_backward_flash(const AttentionBackward& a, CudaStream stream) {
     if (s.deterministic) {  // otherwise the first kernel clears them
       const FlashSums sums = flash_sums(s, p.sequences);
       p.d_q_sums_stride = sums.stride;
-      clear_sums_cuda(p.d_q_sums, sums.bytes(), stream);
+      clear_sums_cuda({p.d_q_sums, sums.bytes()}, stream);
     }
     dispatch(s, [&](auto type, auto head_dim) {
       pytorch_flash::run_mha_bwd_<typename decltype(type)::type, decltype(head_dim)::value, true>(p, stream);

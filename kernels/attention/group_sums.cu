@@ -29,8 +29,8 @@ void group_sums_cuda(const GroupSums& args, CudaStream stream) {
     group_sums<fp16>(args, stream);
 }
 
-void clear_sums_cuda(float* sums, int64_t bytes, CudaStream stream) {
-  clear_device(sums, static_cast<size_t>(bytes), stream);
+void clear_sums_cuda(const ClearedSums& args, CudaStream stream) {
+  clear_device(args.sums, static_cast<size_t>(args.bytes), stream);
 }
 
 }  // namespace forge

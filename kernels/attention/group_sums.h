@@ -23,7 +23,12 @@ struct GroupSums {
 
 void group_sums_cuda(const GroupSums& args, CudaStream stream);
 
+struct ClearedSums {
+  void* sums = nullptr;
+  int64_t bytes = 0;
+};
+
 // Enqueues zeros before a backward that adds to them.
-void clear_sums_cuda(float* sums, int64_t bytes, CudaStream stream);
+void clear_sums_cuda(const ClearedSums& args, CudaStream stream);
 
 }  // namespace forge

@@ -54,6 +54,7 @@ void add_cuda_launchers(Backend& backend, CudaStream stream, Wrap wrap, int64_t 
   add(attention_backward_own, std::function(attention_backward_own_workspace), false,
       Restrictions<AttentionBackward>{small});
   add(group_sums_cuda);
+  add(clear_sums_cuda);
   add(rope_cuda);
   add(swiglu_forward_cuda);
   add(swiglu_backward_cuda);

@@ -288,6 +288,14 @@ Case group_sums_case(Store type, int64_t tokens, int64_t kv_heads, int64_t group
       });
 }
 
+Case cleared_sums_case() {
+  constexpr int64_t kSums = 12;
+  return make_case<ClearedSums>(
+      "group sums", "cleared", {output("sums", Store::f32, {kSums}, {.roundings = 0, .sums = 0, .reason = "zeros"})},
+      [](const Tensors&) { return Tensors{{"sums", at::zeros({kSums}, at::kDouble)}}; },
+      [](Pointers& p) { return ClearedSums{p["sums"], kSums * static_cast<int64_t>(sizeof(float))}; });
+}
+
 }  // namespace
 
 void add_attention_cases(std::vector<Case>& cases) {
@@ -364,6 +372,7 @@ void add_group_sums_cases(std::vector<Case>& cases) {
     cases.push_back(group_sums_case(type, kPastGrid, 1, 2, 1, kDense));
   }
   cases.push_back(group_sums_case(Store::bf16, 3, 2, 2, 8, kDense, 1e6));
+  cases.push_back(cleared_sums_case());
 }
 
 }  // namespace forge::kernel_test

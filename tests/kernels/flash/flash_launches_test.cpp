@@ -28,11 +28,11 @@ using recording::Launch;
 
 namespace {
 std::vector<GroupSums> group_sums;
-std::vector<std::pair<const void*, int64_t>> cleared;  // bytes
+std::vector<ClearedSums> cleared;
 }  // namespace
 // Replace the kernels and record their arguments.
 void forge::group_sums_cuda(const GroupSums& args, CudaStream) { group_sums.push_back(args); }
-void forge::clear_sums_cuda(float* sums, int64_t bytes, CudaStream) { cleared.push_back({sums, bytes}); }
+void forge::clear_sums_cuda(const ClearedSums& args, CudaStream) { cleared.push_back(args); }
 
 namespace {
 
@@ -416,8 +416,8 @@ TEST_CASE("a deterministic backward is launched as LibTorch launches it") {
     const auto p = argument_of<Flash_bwd_params>(library.launches[0]);
     CHECK(p.deterministic);
     REQUIRE(cleared.size() == 1);
-    CHECK(static_cast<size_t>(cleared[0].second) == library.bytes_of(p.d_q_sums));
-    CHECK(cleared[0].first == argument_of<Flash_bwd_params>(own.launches[0]).d_q_sums);
+    CHECK(static_cast<size_t>(cleared[0].bytes) == library.bytes_of(p.d_q_sums));
+    CHECK(cleared[0].sums == argument_of<Flash_bwd_params>(own.launches[0]).d_q_sums);
   }
 }
 
@@ -433,8 +433,8 @@ TEST_CASE("each turn of a deterministic backward clears sums that the scratch ha
   const int64_t splits[] = {4, 4, 7}, sequences[] = {8, 8, 4};  // of 108 multiprocessors, 4 heads
   for (size_t turn = 0; turn < 3; ++turn) {
     CHECK(own.launches[3 * turn + 1].grid[0] == splits[turn]);
-    CHECK(cleared[turn].second == 4 * splits[turn] * (180 + 128 * sequences[turn]) * 4 * 64);
-    CHECK(cleared[turn].second <= space.dots - space.d_q_sums);
+    CHECK(cleared[turn].bytes == 4 * splits[turn] * (180 + 128 * sequences[turn]) * 4 * 64);
+    CHECK(cleared[turn].bytes <= space.dots - space.d_q_sums);
   }
 }
 
