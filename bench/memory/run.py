@@ -98,7 +98,7 @@ FAST = {("lora", "none", "fp32", "packed"), ("lora, dropout 0.1", "selective", "
 
 
 ALWAYS = {("lora", "none", "fp32", "packed"), ("lora", "full", "bf16", "long")}  # in every sample
-COMMITS = 3  # about one in so many commits runs a cell of --fast
+COMMITS, LESSER_COMMITS = 4, 8  # about one in so many commits runs a cell of --fast, and one of a lesser processor
 
 
 @dataclass
@@ -188,7 +188,7 @@ def in_fast_set(cell: Cell) -> bool:
     if key not in (FAST if cell.model.name in ("tiny", "2m") else FAMILIES):
         return False
     lesser = os.environ.get("FORGE_CPU", "")
-    return (key in ALWAYS and (not lesser or cell.model.name == "tiny")) or in_sample(f"{lesser} {cell}", COMMITS)
+    return (key in ALWAYS and (not lesser or cell.model.name == "tiny")) or in_sample(f"{lesser} {cell}", LESSER_COMMITS if lesser else COMMITS)
 
 
 AGAIN = 3  # runs of a cell whose first one was over its prediction
