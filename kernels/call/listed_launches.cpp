@@ -23,7 +23,7 @@
 #include "kernels/rms_norm/rms_norm_args.h"
 #include "kernels/rope/rope_args.h"
 #include "kernels/rows/rows_args.h"
-#include "kernels/short_conv/short_conv_op.h"
+#include "kernels/short_conv/short_conv_args.h"
 #include "kernels/swiglu/swiglu_args.h"
 
 namespace forge {
@@ -89,7 +89,7 @@ const DeviceOps& listing_ops() {
              ClampedGluBackward, ClampedGluForward, ConvertElements, CopyRows, DequantizeBlocks, EmbeddingBackward, EmbeddingForward,
              ExpertCombine, ExpertCombineBackward, ExpertRoute, ExpertRouteBackward, ExpertRows, GateRows, GateRowsBackward,
              GatedGradients, GatedSums, Gemm, LatentHeads, LayerNormBackward, LayerNormForward, LoraBackward, LoraForward, QuantizeRows,
-             RegroupHeads, RmsNormBackward, RmsNormForward, Rope, ScaleRows, ScaledProduct, SumColumns, SwigluBackward, SwigluForward,
+             RegroupHeads, RmsNormBackward, RmsNormForward, Rope, ScaleRows, ScaledProduct, ShortConvBackward, ShortConvForward, SumColumns, SwigluBackward, SwigluForward,
              TransposeBytes, TrimHeads>(ops);
     ops.set_refusals(thin_refusal<AdapterSums>, thin_refusal<AdapterSumsGradient>);
     ops.row<GatedGradients>().refusal = gated_refusal;
@@ -104,8 +104,7 @@ ListingDevice::ListingDevice(const StepSizes& sizes) : ComputeDevice(listing_ops
 bool is_listed(OpKind kind) {
   constexpr OpKind kUnlisted[] = {&ops::expert_linear, &ops::expert_input_gradient, &ops::expert_weight_gradient,
                                   &ops::expert_adapter_gradient, &ops::dora_ratio, &ops::dora, &ops::dora_backward,
-                                  &ops::head, &ops::evaluate, &ops::gradient_norm, &ops::update, &ops::short_conv,
-                                  &ops::short_conv_backward, &ops::delta_gates, &ops::delta_gates_backward, &ops::delta_rule,
+                                  &ops::head, &ops::evaluate, &ops::gradient_norm, &ops::update, &ops::delta_gates, &ops::delta_gates_backward, &ops::delta_rule,
                                   &ops::delta_rule_backward, &ops::step_gates, &ops::step_gates_backward, &ops::state_space,
                                   &ops::state_space_backward, &ops::split_groups, &ops::split_groups_backward};
   return std::find(std::begin(kUnlisted), std::end(kUnlisted), kind) == std::end(kUnlisted);

@@ -23,6 +23,7 @@
 #include "kernels/rms_norm/rms_norm_args.h"
 #include "kernels/rope/rope_args.h"
 #include "kernels/rows/rows_args.h"
+#include "kernels/short_conv/short_conv_args.h"
 #include "kernels/swiglu/swiglu_args.h"
 
 namespace forge {
@@ -42,12 +43,12 @@ DeviceOps gpu_ops() {
                layer_norm_backward_cuda, layer_norm_forward_cuda, lion_cuda, lm_head_cuda,
                lora_backward_cuda, lora_forward_cuda, quantize_rows_cuda, regroup_heads_cuda,
                rms_norm_backward_cuda, rms_norm_forward_cuda, rope_cuda, scale_rows_cuda,
-               scaled_product_cuda, sum_columns_cuda, swiglu_backward_cuda, swiglu_forward_cuda,
+               scaled_product_cuda, short_conv_backward_cuda, short_conv_forward_cuda, sum_columns_cuda, swiglu_backward_cuda, swiglu_forward_cuda,
                transpose_bytes_cuda, trim_heads_cuda);
   ops.set_workspaces(device_gemm_workspace, gradient_norm_cuda_workspace);
   ops.set_refusals(thin_refusal<AdapterSums>, thin_refusal<AdapterSumsGradient>,
                    dequantize_blocks_cuda_refusal, embedding_forward_cuda_refusal,
-                   scaled_product_cuda_refusal);
+                   scaled_product_cuda_refusal, short_conv_backward_cuda_refusal, short_conv_forward_cuda_refusal);
   ops.row<GatedGradients>().refusal = gated_refusal;
   ops.row<GatedSums>().refusal = gated_refusal;
   return ops;

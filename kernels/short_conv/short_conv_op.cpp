@@ -28,7 +28,7 @@ double conv_flops(const Graph& graph, const Op& op, double rows, double) {
 
 ShortConvShape shape_of(const Call& c) {
   return {c.type(),    c.batch.sequences, c.batch.cu_seqlens,
-          c.use().out, c.use().in,        c.op.attributes.silu};
+          c.use().out, c.use().in,        c.op.attributes.silu, c.tokens()};
 }
 
 template <class Args>
@@ -53,7 +53,12 @@ ShortConvBackward backward_args(const Call& c) {
   c.place(c.in(0), args.d_y, args.d_y_stride);
   c.place(c.out(0), args.d_x, args.d_x_stride);
   args.d_weight = c.module().d_weight, args.d_bias = c.module().d_bias;
+  args.workspace = c.workspace;
   return args;
+}
+
+int64_t backward_workspace(const Call& c) {
+  return c.m.capacity.gpu ? short_conv_backward_cuda_workspace(backward_args(c)) : 0;
 }
 
 // In decoding a text goes on from the columns that its slot keeps.
@@ -76,6 +81,7 @@ const OpRecord ops::short_conv{.name = "short conv",
 const OpRecord ops::short_conv_backward{.name = "short conv backward",
                                         .flops = conv_flops,
                                         .run = by<backward_args>,
+                                        .workspace = backward_workspace,
                                         .gradient_of = {&ops::short_conv, 1}};
 
 }  // namespace forge

@@ -156,7 +156,7 @@ bool of_delta_rule(OpKind kind) {
 
 // True for the ops of layers that keep states, which have no GPU kernels yet.
 bool on_cpu_alone(OpKind kind) {
-  constexpr OpKind kKinds[] = {&ops::short_conv,  &ops::short_conv_backward,  &ops::delta_gates,  &ops::delta_gates_backward, &ops::delta_rule,
+  constexpr OpKind kKinds[] = {&ops::delta_gates,  &ops::delta_gates_backward, &ops::delta_rule,
                                &ops::delta_rule_backward, &ops::step_gates, &ops::step_gates_backward, &ops::state_space, &ops::state_space_backward,
                                &ops::split_groups, &ops::split_groups_backward};
   return std::find(std::begin(kKinds), std::end(kKinds), kind) != std::end(kKinds);

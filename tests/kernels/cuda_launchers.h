@@ -24,6 +24,7 @@
 #include "kernels/rope/rope_args.h"
 #include "kernels/rows/rows_args.h"
 #include "kernels/sampling/sampling_args.h"
+#include "kernels/short_conv/short_conv_args.h"
 #include "kernels/swiglu/swiglu_args.h"
 #include "tests/kernels/backend.h"
 
@@ -101,6 +102,9 @@ void add_cuda_launchers(Backend& backend, CudaStream stream, Wrap wrap, int64_t 
   add(embedding_forward_cuda);
   add(embedding_backward_cuda);
   add(sampling_cuda);
+  add(short_conv_forward_cuda, {}, false, Restrictions<ShortConvForward>{short_conv_forward_cuda_refusal});
+  add(short_conv_backward_cuda, std::function(short_conv_backward_cuda_workspace), false,
+      Restrictions<ShortConvBackward>{short_conv_backward_cuda_refusal});
 }
 
 }  // namespace forge::kernel_test

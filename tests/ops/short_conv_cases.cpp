@@ -63,7 +63,7 @@ std::vector<Operand> inputs(Store type, const Setting& s, const Layout& layout) 
 }
 
 ShortConvShape shape_of(Store type, const Setting& s, Pointers& p) {
-  return {element(type), s.texts(), p["cu_seqlens"], s.channels, s.width, s.silu};
+  return {element(type), s.texts(), p["cu_seqlens"], s.channels, s.width, s.silu, s.tokens()};
 }
 
 const Tolerance kSum{.roundings = 1.01,
