@@ -284,11 +284,11 @@ void place_over(const Case& c, Pointers& pointers) {
 
 std::string Case::refusal(const Backend& backend) const {
   if (!backend.name().starts_with(only)) return "too large a case for it";
-  // The backend reads only sizes, and which pointers are null.
+  // The backend reads only sizes, and which pointers are null or equal.
   Pointers pointers;
-  void* nothing = reinterpret_cast<void*>(uintptr_t{256});
+  uintptr_t nothing = 0;
   for (const Operand& operand : operands)
-    pointers.placed[operand.name] = {nothing, width_of(operand) + operand.row_gap};
+    pointers.placed[operand.name] = {reinterpret_cast<void*>(nothing += 256), width_of(operand) + operand.row_gap};
   place_over(*this, pointers);
   return refuses(backend, pointers);
 }

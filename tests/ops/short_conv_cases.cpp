@@ -44,7 +44,7 @@ at::Tensor convolved(const at::Tensor& x, const at::Tensor& weight, const at::Te
     texts.push_back(s.silu ? sum * at::sigmoid(sum) : sum);
     begin += length;
   }
-  return at::cat(texts);
+  return texts.empty() ? x + 0 * (weight.sum() + bias.sum()) : at::cat(texts);
 }
 
 at::Tensor nothing_before(const Setting& s) {
@@ -148,7 +148,8 @@ Case backward_case(Store type, const Setting& s, const Layout& layout) {
             {"x", in.at("x")}, {"weight", in.at("weight")}, {"bias", bias_of(in, s)}};
         const Tensors d =
             gradients(forward, values, {"x", "weight", "bias"}, {{"y", in.at("d_y")}});
-        const at::Tensor terms = in.at("d_y").abs().sum(0) * (1 + in.at("x").abs().amax(0));
+        const at::Tensor largest = at::cat({in.at("x").abs(), at::zeros({1, s.channels}, at::kDouble)}).amax(0);
+        const at::Tensor terms = in.at("d_y").abs().sum(0) * (1 + largest);
         Tensors out{{"d_x", d.at("x")}};
         for (const char* name : {"weight", "bias"}) {
           const std::string of = std::string("d_") + name;
@@ -196,6 +197,12 @@ void add_short_conv_cases(std::vector<Case>& cases) {
     }
     const Case backward = backward_case(type, settings[2], kDense);
     cases.push_back(not_wanted(not_wanted(backward, "d_weight"), "d_bias"));
+    cases.push_back(not_wanted(backward, "d_weight"));
+    cases.push_back(not_wanted(backward, "d_bias"));
+    for (const Setting& nothing : {Setting{{}, 5, 4}, Setting{{0}, 5, 4}}) {
+      cases.push_back(forward_case(type, nothing, kDense));
+      cases.push_back(backward_case(type, nothing, kDense));
+    }
     add_alone(cases, forward_case(type, {{5, 3}, 48, 4}, kDense));
     add_alone(cases, backward_case(type, {{5, 3}, 48, 4}, kDense));
   }
